@@ -1,0 +1,35 @@
+"""infrec: ∞-AE, an infinitely wide autoencoder for recommendation solved in closed form, and what surrounds it.
+
+Public names are imported when first used, so that `import infrec` stays fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Interactions": "infrec.data",
+    "Split": "infrec.splits",
+    "holdout": "infrec.splits",
+    "InfiniteAE": "infrec.models",
+    "EASE": "infrec.models",
+    "PopRec": "infrec.models",
+    "load": "infrec.models",
+    "evaluate": "infrec.evaluation",
+    "InfrecError": "infrec.errors",
+}
+
+__all__ = [*_HOME, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'infrec' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,47 @@
+"""Data whose right answer is obvious, and the way to the real datasets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+
+
+@pytest.fixture
+def checkerboard() -> Interactions:
+    """Even users like even items, odd users odd ones; each user misses exactly one item of their colour.
+
+    For user u that is item u (20 users, 20 items): the first recommendation of any sensible model.
+    """
+    u, i = np.meshgrid(np.arange(20), np.arange(20), indexing="ij")
+    return Interactions.from_csr(((u + i) % 2 == 0) & (u != i))
+
+
+@pytest.fixture(scope="session")
+def small_log() -> Interactions:
+    """120 users in 4 groups over 60 items: each group prefers its own quarter of the items, plus a common tail."""
+    rng = np.random.default_rng(7)
+    taste = np.full((120, 60), 0.06)
+    for group in range(4):
+        taste[group * 30 : (group + 1) * 30, group * 15 : (group + 1) * 15] = 0.55
+    likes = rng.random(taste.shape) < taste
+    likes[np.arange(120), rng.integers(0, 60, 120)] = True
+    return Interactions.from_csr(
+        likes, users=[f"u{n:03}" for n in range(120)], items=[f"i{n:02}" for n in range(60)],
+        titles=[f"Item {n}" for n in range(60)],
+    )
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real datasets; tests that need it are marked `real_data` and may skip where it is absent."""
+    folder = os.environ.get("INFREC_DATA")
+    if not folder or not (Path(folder) / "ml-1m.parquet").is_file():
+        if os.environ.get("INFREC_REQUIRE_DATA"):
+            pytest.fail("INFREC_REQUIRE_DATA is set, but $INFREC_DATA does not hold ml-1m.parquet.")
+        pytest.skip("needs the real datasets: point INFREC_DATA at a folder that holds ml-1m.parquet")
+    return Path(folder)
