@@ -1,0 +1,178 @@
+"""Which column means what: names that are recognised, and the condition that makes a row an interaction."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infrec.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Normalised names (lower case, without blanks and punctuation) per role, the most telling first.
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "user": (
+        *(
+            "user",
+            "userid",
+            "uid",
+            "users",
+            "username",
+            "usercode",
+            "reviewerid",
+            "reviewer",
+            "customerid",
+            "customer",
+        ),
+        *("visitorid", "memberid", "accountid", "profileid", "playerid", "sessionid", "session"),
+    ),
+    "item": (
+        *(
+            "item",
+            "itemid",
+            "iid",
+            "items",
+            "movie",
+            "movieid",
+            "film",
+            "filmid",
+            "asin",
+            "parentasin",
+            "product",
+        ),
+        *("productid", "book", "bookid", "isbn", "track", "trackid", "song", "songid", "artist", "artistid"),
+        *(
+            "business",
+            "businessid",
+            "game",
+            "gameid",
+            "appid",
+            "article",
+            "articleid",
+            "newsid",
+            "animeid",
+            "sku",
+        ),
+    ),
+    "rating": ("rating", "ratings", "score", "stars", "star", "starrating", "overall", "userrating"),
+    "time": (
+        *(
+            "timestamp",
+            "time",
+            "datetime",
+            "date",
+            "ts",
+            "unixreviewtime",
+            "reviewtime",
+            "createdat",
+            "ratedat",
+        ),
+        *("eventtime", "timerank"),
+    ),
+    "weight": ("weight", "weights"),
+    "split": ("split",),
+    "title": ("title", "name", "movietitle", "itemtitle", "itemname", "productname"),
+    "genres": ("genres", "genre", "categories", "category"),
+}
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "=": operator.eq, "!=": operator.ne,
+    ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+_CONDITION = re.compile(
+    r"\s*(?:`([^`]+)`|([^\s<>=!`]+))\s*(>=|<=|==|!=|=|>|<)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*"
+)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`column operator number`, such as `rating >= 4`."""
+
+    column: str
+    symbol: str
+    number: float
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        match = _CONDITION.fullmatch(text)
+        try:
+            if match is None:
+                raise ValueError
+            return cls(match[1] or match[2], match[3], float(match[4]))
+        except ValueError:
+            raise ConfigError(
+                f'positive is {text!r}; expected a column, a comparison and a number, such as "rating >= 4".'
+            ) from None
+
+    def holds(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Where the condition is true; never where a value is missing."""
+        result: NDArray[np.bool_] = _OPERATORS[self.symbol](values, self.number)
+        return result & (values == values)
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.symbol} {self.number:g}"
+
+
+def normalised(name: str) -> str:
+    """`User_ID`, `userId` and RecBole's `user_id:token` are the same name."""
+    return re.sub(r"[\s_\-.]", "", name.strip().lstrip("\ufeff").split(":")[0].lower())
+
+
+def recognised(name: str) -> bool:
+    """Whether a name stands for any role: the sign of a header."""
+    return any(normalised(name) in names for names in ALIASES.values())
+
+
+def find(role: str, columns: Sequence[str]) -> str | None:
+    """The column that plays a role, by its name."""
+    by_name: dict[str, str] = {}
+    for column in columns:
+        by_name.setdefault(normalised(column), column)
+    return next((by_name[alias] for alias in ALIASES[role] if alias in by_name), None)
+
+
+def named(given: str | int, role: str, columns: Sequence[str], source: str) -> str:
+    """The column that the user named: exactly, in other letters, or by its position (0, 1, …)."""
+    if given in columns:
+        return str(given)
+    if str(given).isdigit() and int(given) < len(columns):
+        return columns[int(given)]
+    alike = [column for column in columns if normalised(column) == normalised(str(given))]
+    if len(alike) == 1:
+        return alike[0]
+    raise DataError(
+        f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one with {role}=."
+    )
+
+
+def roles(columns: Sequence[str], given: Mapping[str, str | int | None], source: str) -> dict[str, str]:
+    """Role → column, from what the user named and what is recognised; user and item must be found."""
+    found: dict[str, str] = {}
+    for role, name in given.items():
+        if name is not None:
+            found[role] = named(name, role, columns, source)
+    for role in ALIASES:
+        if role not in found:
+            free = [column for column in columns if column not in found.values()]
+            if (column := find(role, free)) is not None:
+                found[role] = column
+    for role in ("user", "item"):
+        if role not in found:
+            raise DataError(
+                f"{source} has no column that is recognised as the {role}; it has {listed(columns)}: "
+                f"name one of these with {role}=."
+            )
+    if found["user"] == found["item"]:
+        raise DataError(f"{source}: user and item are both {found['user']!r}; expected two columns.")
+    return found
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """`a, b, c, … (12 in all)`."""
+    shown = ", ".join(repr(str(name)[:40]) for name in names[:most])
+    return (f"{shown}, … ({len(names)} in all)" if len(names) > most else shown) or "no columns"

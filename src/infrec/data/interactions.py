@@ -1,0 +1,229 @@
+"""The one form in which every room receives data: who interacted with what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from infrec.data.arrow import from_numpy
+from infrec.data.vocabulary import Vocabulary
+from infrec.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Duplicates = Literal["first", "sum"]
+PARTS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """What a reader found: `rows` read, `kept` as interactions, and why the others were not."""
+
+    source: str = ""
+    rows: int = 0
+    kept: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)  # reason → count
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """Users × items, immutable.
+
+    matrix: canonical CSR, float32. A stored value is the weight of an interaction, 1 unless told otherwise.
+    users, items: the id of each row and column.
+    time: when (int64, any unit; only the order matters), one per stored value in CSR order; or None.
+    item_info: what is known of each item (columns such as `title`), in the order of `items`; or None.
+    parts: the split that the data brought along (`train`, `val`, `test` as CSR matrices), or None. A repeated
+        pair may sit in several parts, which is why the parts are not a labelling of `matrix`.
+    report: what the reader dropped on the way.
+    """
+
+    matrix: sp.csr_array
+    users: Vocabulary
+    items: Vocabulary
+    time: NDArray[np.int64] | None = None
+    item_info: pa.Table | None = None
+    parts: Mapping[str, sp.csr_array] | None = None
+    report: ReadReport | None = None
+
+    def __post_init__(self) -> None:
+        shape = (len(self.users), len(self.items))
+        if self.matrix.shape != shape:
+            raise DataError(
+                f"the matrix is {self.matrix.shape}, but there are {shape[0]} user and {shape[1]} item ids."
+            )
+        if self.time is not None and len(self.time) != self.matrix.nnz:
+            raise DataError(
+                f"there are {len(self.time)} times for {self.matrix.nnz} interactions; expected one each."
+            )
+        if self.item_info is not None and self.item_info.num_rows != shape[1]:
+            raise DataError(
+                f"there are titles or facts for {self.item_info.num_rows} items, but {shape[1]} items."
+            )
+        for part in (self.matrix, *(self.parts or {}).values()):
+            for array in (part.data, part.indices, part.indptr):
+                array.flags.writeable = False
+
+    # ---- ways in ------------------------------------------------------------------------------------------
+    @classmethod
+    def read(cls, path: Any, **options: Any) -> Interactions:
+        """Read a file or a directory; see `infrec.data.read.read` for the options."""
+        from infrec.data.read import read
+
+        return read(path, **options)
+
+    @classmethod
+    def from_frame(cls, frame: Any, **options: Any) -> Interactions:
+        """From any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …)."""
+        from infrec.data.read import from_frame
+
+        return from_frame(frame, **options)
+
+    @classmethod
+    def from_csr(
+        cls,
+        matrix: Any,
+        *,
+        users: Iterable[object] | None = None,
+        items: Iterable[object] | None = None,
+        titles: Sequence[str] | None = None,
+    ) -> Interactions:
+        """From a users × items matrix (any scipy sparse format, or dense); zeros are not interactions."""
+        csr = canonical(
+            sp.csr_array(matrix, dtype=np.float32, copy=True)
+        )  # a copy: it will be made read-only
+        if not np.isfinite(csr.data).all() or (csr.data < 0).any():
+            raise DataError("the matrix holds negative or non-finite values; expected weights of 0 or more.")
+        rows = Vocabulary.numbered(csr.shape[0]) if users is None else Vocabulary.of(users)
+        columns = Vocabulary.numbered(csr.shape[1]) if items is None else Vocabulary.of(items)
+        for vocabulary, what in ((rows, "user"), (columns, "item")):
+            if len(vocabulary.ids.unique()) < len(vocabulary):
+                raise DataError(
+                    f"some {what} ids are given twice; expected a different one for each row or column."
+                )
+        return cls(
+            csr,
+            rows,
+            columns,
+            item_info=None if titles is None else pa.table({"title": pa.array(titles, pa.string())}),
+        )
+
+    # ---- what it holds ------------------------------------------------------------------------------------
+    @property
+    def n_users(self) -> int:
+        return self.matrix.shape[0]
+
+    @property
+    def n_items(self) -> int:
+        return self.matrix.shape[1]
+
+    @property
+    def n_interactions(self) -> int:
+        return int(self.matrix.nnz)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any interaction has a weight other than 1."""
+        return bool((self.matrix.data != 1).any())
+
+    @property
+    def item_counts(self) -> NDArray[np.int64]:
+        """In how many users' histories each item stands."""
+        return np.bincount(self.matrix.indices, minlength=self.n_items).astype(np.int64)
+
+    @property
+    def user_counts(self) -> NDArray[np.int64]:
+        """How many items stand in each user's history."""
+        return np.diff(self.matrix.indptr).astype(np.int64)
+
+    @property
+    def titles(self) -> pa.ChunkedArray | None:
+        """The title of each item, where known."""
+        if self.item_info is None or "title" not in self.item_info.column_names:
+            return None
+        return self.item_info.column("title")
+
+    def histories(self, of: Iterable[Iterable[object]]) -> tuple[sp.csr_array, list[list[object]]]:
+        """Lists of item ids as CSR rows in this vocabulary, and the ids of each list that are not in it."""
+        lists = [list(ids) for ids in of]
+        flat = self.items.positions([item for ids in lists for item in ids])
+        owner = np.repeat(np.arange(len(lists)), [len(ids) for ids in lists])
+        known = flat >= 0
+        unknown: list[list[object]] = [[] for _ in lists]
+        every = [item for ids in lists for item in ids]
+        for at in np.flatnonzero(~known):
+            unknown[owner[at]].append(every[at])
+        pairs = np.unique(np.stack([owner[known], flat[known]]), axis=1)
+        ones = np.ones(pairs.shape[1], np.float32)
+        return sp.csr_array((ones, (pairs[0], pairs[1])), shape=(len(lists), self.n_items)), unknown
+
+    # ---- ways to another one ------------------------------------------------------------------------------
+    def with_matrix(self, matrix: sp.csr_array, *, time: NDArray[np.int64] | None = None) -> Interactions:
+        """The same users and items with other interactions."""
+        return replace(self, matrix=canonical(matrix), time=time, parts=None)
+
+    def select_users(self, rows: NDArray[np.integer]) -> Interactions:
+        """Only these users, in this order; every item stays."""
+        matrix, time = self.matrix[rows], None
+        if self.time is not None:
+            positions = self.matrix.copy()
+            positions.data = np.arange(positions.nnz, dtype=np.int64)
+            time = self.time[positions[rows].data]
+        parts = (
+            None if self.parts is None else {name: canonical(part[rows]) for name, part in self.parts.items()}
+        )
+        return replace(
+            self, matrix=canonical(matrix), users=Vocabulary(self.users.take(rows)), time=time, parts=parts
+        )
+
+    def align_items(self, items: Vocabulary) -> Interactions:
+        """The same interactions in the columns of another item vocabulary; refuses to lose any."""
+        if items == self.items:
+            return self
+        to = items.positions(self.items.ids)
+        if (to[self.matrix.indices] < 0).any():
+            raise DataError(
+                f"{int((to < 0).sum())} of {self.n_items} items are unknown to the other dataset; "
+                "expected data over the same items."
+            )
+        coo = self.matrix.tocoo()
+        matrix = sp.csr_array((coo.data, (coo.row, to[coo.col])), shape=(self.n_users, len(items)))
+        return Interactions(canonical(matrix), self.users, items, report=self.report)
+
+    def to_table(self) -> pa.Table:
+        """One row per interaction: user, item, weight, and time where known."""
+        coo = self.matrix.tocoo()
+        columns = {
+            "user": self.users.take(coo.row),
+            "item": self.items.take(coo.col),
+            "weight": from_numpy(coo.data.astype(np.float32)),
+        }
+        if self.time is not None:
+            columns["time"] = from_numpy(self.time)
+        return pa.table(columns)
+
+    def __repr__(self) -> str:
+        return (
+            f"Interactions({self.n_users:,} users × {self.n_items:,} items, "
+            f"{self.n_interactions:,} interactions"
+            f"{', weighted' if self.weighted else ''}{', own split' if self.parts else ''})"
+        )
+
+
+def canonical(matrix: sp.csr_array) -> sp.csr_array:
+    """Sorted columns, no repeats, no stored zeros, float32."""
+    matrix = sp.csr_array(matrix, dtype=np.float32)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if (matrix.data == 0).any():
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    return matrix

@@ -1,0 +1,101 @@
+"""The two ways in: a path of whatever format, or a frame of whatever library."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from infrec.data import publishers
+from infrec.data.archive import Folder, Zip
+from infrec.data.assemble import Options, assemble
+from infrec.data.interactions import Duplicates, Interactions
+from infrec.data.sources import ParquetSource, Source, TableSource, missing
+from infrec.data.text import TextSource
+from infrec.errors import DataError
+from infrec.progress import Progress, silent
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    user: str | int | None = None,
+    item: str | int | None = None,
+    rating: str | int | None = None,
+    time: str | int | None = None,
+    weight: str | int | None = None,
+    positive: str | None = None,
+    duplicates: Duplicates = "first",
+    strict: bool = False,
+    items: Any = None,
+    progress: Progress = silent,
+) -> Interactions:
+    """Read a log: delimited text (also compressed), Parquet (file or directory), a publisher's folder or zip.
+
+    user, item, rating, time, weight: the column's name (or position), where it is not recognised.
+    positive: what counts as an interaction, such as "rating >= 4"; everything does unless told.
+    duplicates: a repeated (user, item) pair counts once ("first") or its values are summed ("sum").
+    strict: refuse, rather than drop and count, rows that cannot be used.
+    items: a file or frame about items (titles, genres), joined on the item.
+    A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
+    """
+    options = Options(user, item, rating, time, weight, positive, duplicates, strict)
+    wanted = [str(name) for name in options.names.values() if name is not None]
+    source, about_items = sources(Path(path), wanted)
+    if items is not None:
+        about_items = items_source(items)
+    return assemble(source, options, about_items, progress)
+
+
+def from_frame(
+    frame: Any,
+    *,
+    user: str | int | None = None,
+    item: str | int | None = None,
+    rating: str | int | None = None,
+    time: str | int | None = None,
+    weight: str | int | None = None,
+    positive: str | None = None,
+    duplicates: Duplicates = "first",
+    strict: bool = False,
+    items: Any = None,
+    progress: Progress = silent,
+) -> Interactions:
+    """Like `read`, from any dataframe that speaks the Arrow C stream protocol, or a mapping of columns."""
+    options = Options(user, item, rating, time, weight, positive, duplicates, strict)
+    return assemble(TableSource(frame), options, None if items is None else items_source(items), progress)
+
+
+def sources(path: Path, wanted: list[str] | None = None) -> tuple[Source, Source | None]:
+    """The rows at a path, and what lies beside them about items."""
+    path = path.expanduser()
+    if not path.exists():
+        raise missing(path)
+    try:
+        if path.is_dir():
+            return publishers.detect(Folder(path)) or (ParquetSource(path), None)
+        with path.open("rb") as file:
+            start = file.read(4)
+    except PermissionError:
+        raise DataError(f"{path.name} may not be read; check its permissions.") from None
+    if start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq", ".parq"):
+        return ParquetSource(path), None
+    if start == b"PK\x03\x04" or path.suffix.lower() == ".zip":
+        archive = Zip(path)
+        found = publishers.detect(archive)
+        if found is None:
+            raise DataError(
+                f"{path.name} is an archive without a known publisher's files (MovieLens, Netflix); "
+                "expected a file of interactions: unpack it and name that file."
+            )
+        return found
+    if publishers.is_netflix(path.name, start):
+        return publishers.netflix(Folder(path.parent), [path.name]), None
+    return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, wanted=wanted or ()), None
+
+
+def items_source(items: Any) -> Source:
+    """A table about items, from a path or a frame."""
+    if isinstance(items, (str, os.PathLike)):
+        return sources(Path(items))[0]
+    return TableSource(items, "the items")

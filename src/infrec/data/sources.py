@@ -1,0 +1,166 @@
+"""Places a table of rows comes from: each tells its columns first and loads only those that are asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from infrec.data.columns import listed
+from infrec.errors import DataError
+
+
+class Source(Protocol):
+    """Rows to be read. `from_text`: values were written as text, so that `7` may be a number."""
+
+    name: str
+    columns: list[str]
+    from_text: bool
+    notes: list[str]
+
+    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
+        """These columns, and how many rows could not be read, by reason.
+
+        plain: columns with many distinct values, not worth a dictionary.
+        """
+        ...
+
+
+class TableSource:
+    """A table in memory: a frame of any library, or what the generator made."""
+
+    from_text = False
+
+    def __init__(self, frame: Any, name: str = "the frame") -> None:
+        self.name = name
+        self.notes: list[str] = []
+        self._table = _as_table(frame)
+        self.columns = list(self._table.column_names)
+
+    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
+        return self._table.select(list(columns)), {}
+
+
+class ParquetSource:
+    """A Parquet file, or a directory of them (Hive-style `key=value` folders are columns)."""
+
+    from_text = False
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self.notes: list[str] = []
+        self._path = path
+        with _explained(self.name):
+            if path.is_dir():
+                import pyarrow.dataset as ds
+
+                files = parquet_files(path)
+                if not files:
+                    raise DataError(
+                        f"{path.name} is a directory without Parquet files or a known publisher's files; "
+                        "expected *.parquet in it: name a file instead."
+                    )
+                schemas = [_schema(file) for file in files]
+                merged = pa.unify_schemas(schemas, promote_options="permissive")
+                hive = ds.HivePartitioning.discover(infer_dictionary=False)
+                if any("=" in part for file in files for part in file.relative_to(path).parts[:-1]):
+                    guess = ds.dataset(
+                        [str(file) for file in files], partitioning=hive, partition_base_dir=str(path)
+                    )
+                    merged = pa.unify_schemas([merged, guess.schema], promote_options="permissive")
+                self._dataset = ds.dataset(
+                    [str(file) for file in files],
+                    schema=merged,
+                    partitioning=hive,
+                    partition_base_dir=str(path),
+                )
+                self.columns = list(merged.names)
+            else:
+                self._dataset = None
+                self.columns = list(_schema(path).names)
+
+    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
+        import pyarrow.parquet as pq
+
+        with _explained(self.name):
+            if self._dataset is not None:
+                return self._dataset.to_table(columns=list(columns)), {}
+            with pq.ParquetFile(self._path, memory_map=True, read_dictionary=[]) as file:
+                return file.read(columns=list(columns)), {}
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Its Parquet files, in a fixed order; names that start with `.` or `_` are bookkeeping."""
+    files = (file for file in folder.rglob("*") if re.fullmatch(r".*\.(parquet|pq|parq)", file.name))
+    return sorted(
+        file
+        for file in files
+        if not any(part[0] in "._" for part in file.relative_to(folder).parts) and file.is_file()
+    )
+
+
+def _schema(path: Path) -> pa.Schema:
+    import pyarrow.parquet as pq
+
+    if path.stat().st_size == 0:
+        raise DataError(f"{path.name} is empty; expected a Parquet file.")
+    return pq.read_schema(path, memory_map=True)
+
+
+def _as_table(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if isinstance(frame, Mapping):
+        try:
+            return pa.table({str(key): pa.array(value) for key, value in frame.items()})
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise DataError(
+                f"the columns do not form a table ({_first_line(error)}); give equally long lists."
+            ) from None
+    if not hasattr(frame, "__arrow_c_stream__"):
+        raise DataError(
+            f"a {type(frame).__name__} was given; expected a dataframe that speaks the Arrow C stream "
+            "protocol (pandas ≥ 2.2, polars, Arrow, DuckDB, …), or the path of a file with read()."
+        )
+    try:
+        return pa.RecordBatchReader.from_stream(frame).read_all()
+    except pa.ArrowException as error:
+        raise DataError(f"the frame could not be read through Arrow ({_first_line(error)}).") from None
+
+
+class _explained:
+    """Arrow's and the system's errors about a Parquet file, in one sentence."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, PermissionError):
+            raise DataError(f"{self.name} may not be read; check its permissions.") from None
+        if isinstance(error, (pa.ArrowException, OSError)) and not isinstance(error, DataError):
+            raise DataError(
+                f"{self.name} cannot be read as Parquet ({_first_line(error)}): it is cut off, damaged or "
+                "something else; get it again."
+            ) from None
+
+
+def _first_line(error: BaseException) -> str:
+    return (
+        str(error).strip().splitlines()[0][:160].rstrip(".") if str(error).strip() else type(error).__name__
+    )
+
+
+def missing(path: Path) -> DataError:
+    """There is no such file: what is near it."""
+    folder = path.parent
+    near = sorted(p.name for p in folder.iterdir())[:200] if folder.is_dir() else []
+    alike = [name for name in near if name.lower().startswith(path.stem.lower()[:3])]
+    hint = f"; the folder has {listed(alike, 4)}" if alike else ""
+    return DataError(f"there is no file or directory {str(path)!r}{hint}: check the path.")

@@ -1,0 +1,249 @@
+"""Delimited text (CSV, TSV, `::`, blanks; plain or compressed) at the speed of pyarrow's parser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from infrec.data.columns import recognised
+from infrec.errors import DataError
+
+HEAD = 1 << 16
+UNIT = "\x1f"  # stands in for `::`, which is two bytes: pyarrow's delimiter must be one
+DELIMITERS = {
+    ".csv": (",", ";", "\t", "|"),
+    ".tsv": ("\t", ",", ";", "|"),
+    ".tab": ("\t", ",", ";", "|"),
+    "": ("::", "\t", ",", ";", "|", " "),
+}
+_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+_LABEL = pa.dictionary(pa.int32(), pa.string())
+
+
+class TextSource:
+    """A delimited text file. Without a header, columns are user, item, rating, timestamp in this order."""
+
+    from_text = True
+
+    def __init__(
+        self,
+        open_bytes: Callable[[], BinaryIO],
+        name: str,
+        *,
+        header: Sequence[str] | None = None,
+        delimiter: str | None = None,
+        encoding: str = "utf8",
+        wanted: Sequence[str] = (),
+    ) -> None:
+        """header: the columns of a file that is known to have no header line.
+        wanted: names or positions that the user gave.
+        """
+        self.name = name
+        self.notes: list[str] = []
+        self._encoding = encoding
+        self._open = lambda: _decompressed(open_bytes(), name)
+        suffix = Path(name.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst")).suffix
+        blank, lines = _first_lines(self._open, name)
+        options = DELIMITERS.get(suffix, DELIMITERS[""])
+        self._delimiter = delimiter or next((d for d in options if d in lines[0]), options[0])
+        self._quotes = self._delimiter != "::"
+        rows = [self._fields(line) for line in lines]
+        self._skip = 0
+        if header is not None:
+            self.columns = list(header)
+        elif any(recognised(field) or (field in wanted and not field.isdigit()) for field in rows[0]):
+            self.columns = _distinct(rows[0])
+            self._skip = blank + 1
+        elif _looks_like_data(rows[0]) or any(name.isdigit() for name in wanted):
+            self.columns = _positional(rows)
+            self.notes.append(f"{name} has no header; its columns were taken as {', '.join(self.columns)}")
+        else:
+            self.columns = _distinct(rows[0])
+            self._skip = blank + 1
+        self._runs = self._delimiter == " " and any("  " in line for line in lines)
+
+    def _fields(self, line: str) -> list[str]:
+        if self._delimiter == "::":
+            return line.split("::")
+        if self._delimiter == " ":
+            return line.split()
+        return next(csv.reader([line], delimiter=self._delimiter), [""])
+
+    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
+        ragged = 0
+
+        def skip(row: Any) -> str:
+            nonlocal ragged
+            ragged += (row.text or "").rstrip("\n").count("\n") + 1  # an open quote swallows lines
+            return "skip"
+
+        stream: Any = self._open()
+        delimiter = self._delimiter
+        if delimiter == "::":
+            stream, delimiter = _Replaced(stream, b"::", UNIT.encode()), UNIT
+        elif self._runs:
+            stream = _Blanks(stream)
+        kinds = {column: pa.string() if column in plain else _LABEL for column in columns}
+        try:
+            table = pacsv.read_csv(
+                stream,
+                pacsv.ReadOptions(
+                    column_names=self.columns,
+                    skip_rows=self._skip,
+                    encoding=self._encoding,
+                    block_size=8 << 20,
+                ),
+                pacsv.ParseOptions(
+                    delimiter=delimiter, quote_char='"' if self._quotes else False, invalid_row_handler=skip
+                ),
+                pacsv.ConvertOptions(
+                    column_types=kinds,
+                    include_columns=list(columns),
+                    null_values=[],
+                    strings_can_be_null=False,
+                ),
+            )
+        except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
+            raise _explain(error, self.name) from None
+        finally:
+            stream.close()
+        return table, {"ragged row": ragged} if ragged else {}
+
+
+def _first_lines(open_stream: Callable[[], BinaryIO], name: str) -> tuple[int, list[str]]:
+    """How many blank lines it starts with, and up to 50 of the lines after; refuses what is not text."""
+    try:
+        with open_stream() as stream:
+            head = stream.read(HEAD)
+    except (OSError, EOFError) as error:
+        raise _explain(error, name) from None
+    if not head.strip():
+        raise DataError(f"{name} is empty; expected rows of user, item and more.")
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise DataError(f"{name} is UTF-16 text; expected UTF-8: save it again as UTF-8.")
+    if b"\0" in head or head[:4] in (b"PAR1", b"PK\x03\x04"):
+        raise DataError(
+            f"{name} is not text (it holds binary data); expected delimited text: check what it is."
+        )
+    lines = head.removeprefix(b"\xef\xbb\xbf").decode("utf8", "replace").splitlines()
+    if len(head) == HEAD and len(lines) > 1:
+        lines.pop()  # it may be cut
+    full = [number for number, line in enumerate(lines) if line.strip()]
+    return full[0], [lines[number] for number in full[:50]]
+
+
+def _explain(error: BaseException, name: str) -> DataError:
+    text = str(error)
+    if isinstance(error, PermissionError):
+        return DataError(f"{name} may not be read; check its permissions.")
+    if "UTF" in text or isinstance(error, UnicodeDecodeError):
+        return DataError(f"{name} is not UTF-8 text; convert it, for example with iconv -f latin1 -t utf8.")
+    if isinstance(error, (EOFError, OSError)) or "ompress" in text:
+        return DataError(f"{name} is cut off or damaged (its compressed data ends early); get it again.")
+    if "Empty CSV" in text or "Could not skip" in text:
+        return DataError(f"{name} has a header but no rows; expected at least one interaction.")
+    if "straddling" in text:
+        return DataError(f"{name} has a row of more than 8 MB; expected one short line per interaction.")
+    return DataError(f"{name} cannot be read as delimited text ({text.splitlines()[0][:160].rstrip('.')}).")
+
+
+def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
+    """By its first bytes, whatever its name says."""
+    start = raw.read(4)
+    raw.seek(0)
+    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    if kind is None:
+        if name.lower().endswith(".gz") and start:
+            raise DataError(f"{name} is not gzip data, though its name says so; check what it is.")
+        return raw
+    return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, "r"), kind))
+
+
+def _looks_like_data(fields: Sequence[str]) -> bool:
+    """Whether a first line without known names is a row: something after the first field is a number."""
+    return any(re.fullmatch(r"\s*-?[0-9]+([.][0-9]+)?\s*", field) for field in fields[1:])
+
+
+def _positional(rows: Sequence[Sequence[str]]) -> list[str]:
+    width = len(rows[0])
+    names = ["user", "item", "rating", "timestamp"][:width] + [f"column{n}" for n in range(5, width + 1)]
+    full = [row for row in rows if len(row) == width]
+    # Amazon's 2018 ratings put the item first. An ASIN has 10 characters; a reviewer's id starts with A.
+    asin, reviewer = re.compile(r"[0-9B][0-9A-Z]{9}"), re.compile(r"A[0-9A-Z]{9,20}")
+    if width == 4 and all(asin.fullmatch(row[0]) and reviewer.fullmatch(row[1]) for row in full):
+        names[:2] = ["item", "user"]
+    return names
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Header names as written; a repeated or empty one gets its position."""
+    out: list[str] = []
+    for position, name in enumerate(names):
+        name = name.strip()
+        out.append(name if name and name not in out else f"{name or 'column'}{position + 1}")
+    return out
+
+
+class _Filtered(io.RawIOBase):
+    """A byte stream with something replaced on the way, chunk by chunk."""
+
+    def __init__(self, inner: BinaryIO) -> None:
+        self._inner, self._ready, self._held = inner, b"", b""
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._inner.close()
+        super().close()
+
+    def _chunk(self) -> bytes:
+        """The next replaced bytes; empty only at the end."""
+        raise EOFError
+
+    def read(self, size: int = -1) -> bytes:
+        while size < 0 or len(self._ready) < size:
+            chunk = self._chunk()
+            if not chunk:
+                break
+            self._ready += chunk
+        cut = len(self._ready) if size < 0 else size
+        out, self._ready = self._ready[:cut], self._ready[cut:]
+        return out
+
+
+class _Replaced(_Filtered):
+    def __init__(self, inner: BinaryIO, old: bytes, new: bytes) -> None:
+        super().__init__(inner)
+        self._old, self._new = old, new
+
+    def _chunk(self) -> bytes:
+        while True:
+            raw = self._inner.read(4 << 20)
+            data = self._held + raw
+            keep = 1 if raw and data.endswith(self._old[:1]) and not data.endswith(self._old) else 0
+            self._held = data[len(data) - keep :]
+            data = data[: len(data) - keep].replace(self._old, self._new)
+            if data or not raw:
+                return data
+
+
+class _Blanks(_Filtered):
+    """Runs of blanks as one, none at the ends of lines."""
+
+    def _chunk(self) -> bytes:
+        while True:
+            raw = self._inner.read(4 << 20)
+            data = self._held + raw
+            cut = data.rfind(b"\n") + 1 if raw else len(data)
+            data, self._held = data[:cut], data[cut:]
+            data = re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data))
+            if data or not raw:
+                return data

@@ -1,0 +1,195 @@
+"""Arrow columns of whatever type to the three things a log is made of: id codes, numbers, times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from infrec.data.arrow import constant, from_numpy, to_numpy
+from infrec.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # what int64 → text gives back unchanged
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in _TEXT)
+
+
+def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """One array, dictionaries unified."""
+    if isinstance(column, pa.Array):
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    merged = column.combine_chunks()
+    return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
+
+
+def encode(
+    column: pa.ChunkedArray | pa.Array, *, from_text: bool, what: str
+) -> tuple[NDArray[np.integer], pa.Array]:
+    """Ids as codes into an array of distinct ids (int64 or string); −1 where there is no id.
+
+    from_text: the ids were read from a text file, where `7` may be a number. It is one when every id of the
+    column is written as an integer writes itself; a single `007` keeps the whole column text.
+    """
+    array = whole(column)
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return _encode_numbers(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array)
+    if any(test(kind) for test in _BINARY) and not pa.types.is_dictionary(array.type):
+        try:
+            array = array.cast(pa.binary()).cast(pa.string())
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"the {what} ids are bytes that are not UTF-8 text; expected text or integers."
+            ) from None
+    elif not is_text(kind):
+        if pa.types.is_nested(kind) or pa.types.is_null(kind):
+            if array.null_count == len(array):
+                return np.full(len(array), -1, np.int32), pa.array([], pa.string())
+            raise DataError(f"the {what} column is of type {kind}; expected ids that are text or integers.")
+        array = (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array).cast(pa.string())
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = to_numpy(array.indices.cast(pa.int32()), -1)
+    values = array.dictionary.cast(pa.string())
+    if values.null_count or pc.count_distinct(values).as_py() < len(values):  # a careless categorical
+        again = values.dictionary_encode()
+        to = to_numpy(again.indices, -1)
+        codes, values = np.where(codes < 0, -1, to[codes]), again.dictionary
+    blanks = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(values)), constant(0, pa.int32()))
+    blank = to_numpy(blanks)
+    if blank.any():
+        codes = np.where((codes >= 0) & ~blank[codes], codes, -1)
+    if from_text and len(values):
+        used = values.filter(pc.invert(blanks))
+        if len(used) and pc.all(pc.match_substring_regex(used, CANONICAL_INTEGER)).as_py():
+            values = pc.if_else(blanks, constant(0, pa.string()), values).cast(pa.int64())
+    return codes, values
+
+
+def _encode_numbers(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
+    missing = to_numpy(pc.is_null(array, nan_is_null=True)) if _may_miss(array) else None
+    if pa.types.is_floating(array.type):
+        floats = to_numpy(array.cast(pa.float64()), 0.0)
+        floats = floats if missing is None else np.where(missing, 0.0, floats)
+        if not (
+            np.isfinite(floats).all() and (floats == np.trunc(floats)).all() and (abs(floats) < 2**53).all()
+        ):
+            return encode(array.cast(pa.string()), from_text=False, what="")
+        ids = floats.astype(np.int64)  # integers that became floats because some were missing
+    elif array.type == pa.uint64() and len(array) and (pc.max(array).as_py() or 0) >= 2**63:
+        return encode(array.cast(pa.string()), from_text=False, what="")
+    else:
+        ids = to_numpy(array, 0)
+    codes, values = _number_codes(ids)
+    return (codes if missing is None else np.where(missing, -1, codes)), from_numpy(values)
+
+
+def _may_miss(array: pa.Array) -> bool:
+    return bool(array.null_count) or pa.types.is_floating(array.type)
+
+
+def _number_codes(ids: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+    """Like np.unique with its inverse, without sorting the rows."""
+    if not len(ids):
+        return np.zeros(0, np.int32), np.zeros(0, np.int64)
+    low, high = int(ids.min()), int(ids.max())
+    if high - low < max(4 * len(ids), 1 << 20):
+        shifted = ids - np.asarray(low, ids.dtype) if low else ids
+        present = np.zeros(high - low + 1, bool)
+        present[shifted] = True
+        values = np.flatnonzero(present).astype(np.int64) + low
+        number = np.cumsum(present, dtype=np.int32) - np.int32(1)
+        return number[shifted], values
+    encoded = from_numpy(ids).dictionary_encode()
+    return to_numpy(encoded.indices), to_numpy(encoded.dictionary).astype(np.int64)
+
+
+def numbers(column: pa.ChunkedArray | pa.Array, what: str) -> NDArray[np.float64]:
+    """A column as float64; NaN where it is missing or not a number."""
+    array = whole(column)
+    if is_text(array.type):
+        array = array.dictionary_encode()
+    if pa.types.is_dictionary(array.type):
+        if not is_text(array.type.value_type):
+            return numbers(array.dictionary_decode(), what)
+        table = _parsed(array.dictionary.cast(pa.string()))
+        codes = to_numpy(array.indices.cast(pa.int32()), len(table))
+        return np.append(table, np.nan)[codes]
+    try:
+        array = array.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"the {what} column is of type {array.type}; expected numbers.") from None
+    return to_numpy(array, np.nan)
+
+
+def _parsed(texts: pa.Array) -> NDArray[np.float64]:
+    texts = pc.utf8_trim_whitespace(texts)
+    try:
+        return to_numpy(texts.cast(pa.float64()), np.nan)
+    except pa.ArrowInvalid:
+        return np.array([_number(text) for text in texts.to_pylist()], np.float64)
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text and "_" not in text else np.nan
+    except ValueError:
+        return np.nan
+
+
+def times(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """A column as int64 whose order is the order in time, and where it could not be read (None: nowhere)."""
+    array = whole(column)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if is_text(array.type):
+        array = _times_of_text(array.cast(pa.string()))
+    if pa.types.is_floating(array.type) or pa.types.is_decimal(array.type):
+        floats = to_numpy(array.cast(pa.float64()), np.nan)
+        bad = ~np.isfinite(floats) | (abs(floats) > 2**62)
+        floats = np.where(bad, 0, floats)
+        if (floats != np.trunc(floats)).any() and abs(floats).max() < 2**62 / 1e6:
+            floats = floats * 1e6  # fractions of a second still order
+        return np.rint(floats).astype(np.int64), bad if bad.any() else None
+    if pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
+        array = array.cast(pa.int32())
+    if array.type == pa.uint64():
+        array = array.cast(pa.int64(), safe=False)
+    try:
+        array = array.cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return np.zeros(len(array), np.int64), np.ones(len(array), bool)
+    return to_numpy(array, 0), to_numpy(pc.is_null(array)) if array.null_count else None
+
+
+def _times_of_text(texts: pa.Array) -> pa.Array:
+    """Integers, decimal numbers or ISO dates, whichever most rows are; null where a row is not."""
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        pass
+    texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"(Z|[+]00:?00)$", "")
+    forms = {
+        pa.int64(): r"^-?[0-9]{1,18}$",
+        pa.float64(): r"^-?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?$",
+        pa.timestamp("us"): r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+        r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?)?$",
+    }
+    matches = {kind: pc.match_substring_regex(texts, form) for kind, form in forms.items()}
+    best = max(matches, key=lambda kind: pc.sum(matches[kind]).as_py() or 0)
+    readable = pc.if_else(matches[best], texts, pa.nulls(1, pa.string())[0])
+    try:
+        return readable.cast(best)
+    except pa.ArrowInvalid:  # the 30th of February
+        return pa.nulls(len(texts), pa.int64())

@@ -1,0 +1,218 @@
+"""Golden bad input: a sensible log with what was dropped counted, or one sentence that says what to do."""
+
+from __future__ import annotations
+
+import gzip
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from infrec.data import Interactions
+from infrec.data.read import from_frame, read
+from infrec.errors import DataError
+
+HEADER = "user,item,rating\n"
+GOOD = HEADER + "a,x,5\nb,y,4\n"
+
+
+def write(folder: Path, content: str | bytes, name: str = "log.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def dropped(log: Interactions) -> dict[str, int]:
+    assert log.report is not None
+    assert log.report.rows == log.report.kept + sum(log.report.dropped.values())
+    return dict(log.report.dropped)
+
+
+def one_sentence(error: pytest.ExceptionInfo[DataError]) -> None:
+    text = str(error.value)
+    assert text.endswith(".") and "\n" not in text and "Traceback" not in text and len(text) < 500
+
+
+# ---- read, with what was dropped counted ------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("content", "counts"),
+    [
+        ("\ufeff" + GOOD, {}),
+        (GOOD.replace("\n", "\r\n"), {}),
+        (HEADER + '"a","x","5"\n"b","y",4\n', {}),
+        (GOOD + ",x,5\nc,,5\n  ,x,1\n", {"no user id": 2, "no item id": 1}),
+        (GOOD + "c,x,nan\nc,y,inf\nd,y,-Infinity\nd,x,\nd,x,good\n", {"rating is not a finite number": 5}),
+        (GOOD + "c,x\nc,x,5,9\n\n", {"ragged row": 2}),
+        (GOOD + "a,x,3\na,x,5\n", {"repeated (user, item) pair": 2}),
+        (GOOD + '"open,x,5\nc,x,5\n', {"ragged row": 2}),
+    ],
+    ids=["bom", "crlf", "quoted", "empty ids", "nan and inf", "ragged", "repeated", "open quote"],
+)
+def test_usable(tmp_path: Path, content: str, counts: dict[str, int]) -> None:
+    path = write(tmp_path, content)
+    log = read(path)
+    assert log.users.ids.to_pylist() == ["a", "b"] and log.items.ids.to_pylist() == ["x", "y"]
+    assert log.matrix.toarray().tolist() == [[1, 0], [0, 1]]
+    assert dropped(log) == counts
+    if counts:
+        with pytest.raises(DataError, match="strict") as error:
+            read(path, strict=True)
+        one_sentence(error)
+    else:
+        read(path, strict=True)
+
+
+def test_007_is_not_7(tmp_path: Path) -> None:
+    log = read(write(tmp_path, "user,item\n007,1\n7,1\n7,02\n"))
+    assert log.users.ids.to_pylist() == ["007", "7"] and log.items.ids.to_pylist() == ["02", "1"]
+    numbers = read(write(tmp_path, "user,item\n10,1\n9,-1\n0,1\n"))
+    assert numbers.users.ids.to_pylist() == [0, 9, 10] and numbers.items.ids.to_pylist() == [-1, 1]
+    for odd in ("+7", "7.0", "1e3", " 7", "-0", "99999999999999999999"):
+        assert odd in read(write(tmp_path, f"user,item\n{odd},1\n7,1\n")).users.ids.to_pylist()
+
+
+def test_unicode_in_both_normal_forms(tmp_path: Path) -> None:
+    name = "café"
+    both = [unicodedata.normalize(form, name) for form in ("NFC", "NFD")]
+    log = read(write(tmp_path, "user,item\n" + "".join(f"{user},Ωmega\n" for user in both)))
+    assert sorted(log.users.ids.to_pylist()) == sorted(both) and log.n_users == 2
+    assert log.report is not None and any("Unicode normal form" in note for note in log.report.notes)
+    assert log.items.ids.to_pylist() == ["Ωmega"]
+
+
+def test_ids_with_commas_and_quotes(tmp_path: Path) -> None:
+    log = read(write(tmp_path, 'user,item\n"Doe, Jane","a ""b"" c"\n'))
+    assert log.users.ids.to_pylist() == ["Doe, Jane"] and log.items.ids.to_pylist() == ['a "b" c']
+
+
+def test_users_with_one_interaction_and_items_nobody_has(tmp_path: Path) -> None:
+    items = write(tmp_path, "item,title\nx,Ex\nlonely,Nobody\n", "items.csv")
+    log = read(write(tmp_path, GOOD), items=items)
+    assert log.user_counts.tolist() == [1, 1] and log.n_items == 2
+    assert log.titles is not None and log.titles.to_pylist() == ["Ex", None]
+
+
+def test_identical_users_and_a_user_who_has_everything() -> None:
+    log = from_frame({"user": [1, 1, 2, 2], "item": ["x", "y", "x", "y"]})
+    assert log.matrix.toarray().tolist() == [[1, 1], [1, 1]]
+
+
+def test_nulls_nans_and_odd_types_in_frames(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "user": pa.array([1, None, 2, 3, 3], pa.int64()),
+            "item": pa.array(["x", "y", None, "x", ""], pa.string()),
+            "rating": pa.array([5.0, 4.0, 3.0, np.nan, 1.0]),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    log = read(tmp_path / "a.parquet")
+    assert log.users.ids.to_pylist() == [1]
+    assert dropped(log) == {"no user id": 1, "no item id": 2, "rating is not a finite number": 1}
+    floats = from_frame({"user": [1.0, float("nan"), 2.0], "item": [1, 2, 3]})
+    assert floats.users.ids.to_pylist() == [1, 2] and dropped(floats) == {"no user id": 1}
+    big = from_frame({"user": pa.array([2**64 - 1, 5], pa.uint64()), "item": [True, False]})
+    assert big.users.ids.to_pylist() == [str(2**64 - 1), "5"] and big.items.ids.to_pylist() == [
+        "false",
+        "true",
+    ]
+    with pytest.raises(DataError, match="text or integers"):
+        from_frame({"user": [[1], [2]], "item": [1, 2]})
+
+
+def test_weights_that_cannot_be() -> None:
+    log = from_frame({"user": list("abcde"), "item": list("xxxxx"), "weight": [1.5, 0, -1, np.inf, np.nan]})
+    assert log.matrix.toarray().tolist() == [[1.5]]
+    assert dropped(log) == {"weight is negative or not a finite number": 3, "weight is 0": 1}
+
+
+def test_times_and_splits_that_cannot_be_read() -> None:
+    log = from_frame({"user": [1, 2, 3], "item": [1, 1, 1], "time": ["2024-01-02", "soon", "2024-01-01"]})
+    assert dropped(log) == {"time cannot be read": 1}
+    ignored = from_frame({"user": [1, 2], "item": [1, 1], "date": ["yes", "no"], "split": ["left", "right"]})
+    assert ignored.time is None and ignored.parts is None and ignored.n_users == 2
+    assert ignored.report is not None and len(ignored.report.notes) == 2
+    with pytest.raises(DataError, match="holds no times"):
+        from_frame({"user": [1], "item": [1], "date": ["yes"]}, time="date")
+    partly = from_frame({"user": [1, 2], "item": [1, 1], "split": ["train", "left"]})
+    assert dropped(partly) == {"split is none of train, val, test": 1}
+
+
+def test_gzip_by_content_not_by_name(tmp_path: Path) -> None:
+    assert read(write(tmp_path, gzip.compress(GOOD.encode()), "log.csv")).n_users == 2
+
+
+# ---- refused in one sentence ------------------------------------------------------------------------------
+BIG = (HEADER + "".join(f"user{n},item{n * 7919 % 1000},5\n" for n in range(50_000))).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("log.csv", b"", "is empty"),
+        ("log.csv", b"\n\n  \n", "is empty"),
+        ("log.csv", HEADER.encode(), "no rows"),
+        ("log.csv", HEADER.strip().encode(), "no rows"),
+        ("log.csv", b"user,price\na,5\n", "recognised as the item"),
+        ("log.csv", b"alpha,beta\nx,y\n", "recognised as the user"),
+        ("log.csv", b"user,item\n,\n,\n", "none of the 2 rows"),
+        ("log.csv", bytes(range(256)) * 20, "not text"),
+        ("log.csv", GOOD.encode("utf-16"), "UTF-16"),
+        ("log.csv", b"user,item\ncaf\xe9,x\n", "not UTF-8"),
+        ("log.csv.gz", gzip.compress(BIG)[:-20_000], "cut off"),
+        ("log.csv.gz", gzip.compress(BIG)[:-4], "cut off"),
+        ("log.csv.gz", gzip.compress(BIG)[:15], "cut off"),
+        ("log.csv.gz", GOOD.encode(), "not gzip"),
+        ("log.parquet", b"", "is empty"),
+        ("log.parquet", b"PAR1 this is not it", "cannot be read as Parquet"),
+        ("log.parquet", GOOD.encode(), "cannot be read as Parquet"),
+        ("log.zip", b"PK\x03\x04 nonsense", "not a whole zip"),
+    ],
+)
+def test_refused(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    with pytest.raises(DataError, match=says) as error:
+        read(write(tmp_path, content, name))
+    one_sentence(error)
+
+
+def test_parquet_cut_off_or_flipped(tmp_path: Path) -> None:
+    table = pa.table({"user": np.arange(5000), "item": np.arange(5000) % 17})
+    pq.write_table(table, tmp_path / "whole.parquet", use_dictionary=False)
+    whole = (tmp_path / "whole.parquet").read_bytes()
+    for damaged in (whole[:-100], whole[: len(whole) // 2]):
+        with pytest.raises(DataError, match="cannot be read as Parquet") as error:
+            read(write(tmp_path, damaged, "cut.parquet"))
+        one_sentence(error)
+
+
+def test_places_without_data(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "ratings_old.csv").write_text(GOOD)
+    for path, says in (
+        ("empty", "directory without Parquet"),
+        ("ratings.csv", "ratings_old.csv"),
+        ("no/where", "no file"),
+    ):
+        with pytest.raises(DataError, match=says) as error:
+            read(tmp_path / path)
+        one_sentence(error)
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = write(tmp_path, GOOD)
+    monkeypatch.setattr(Path, "open", refuse)  # root could read it whatever its mode
+    with pytest.raises(DataError, match="permissions"):
+        read(path)
+
+
+def test_empty_frames() -> None:
+    with pytest.raises(DataError, match="no rows"):
+        from_frame(pa.table({"user": pa.array([], pa.int64()), "item": pa.array([], pa.int64())}))
+    with pytest.raises(DataError, match="none of the 2 rows"):
+        from_frame(pa.table({"user": pa.nulls(2), "item": [1, 2]}))

@@ -1,0 +1,288 @@
+"""Every format gives the same log; ids stay what their owner wrote."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infrec.data import Interactions
+from infrec.data.columns import Condition
+from infrec.data.read import from_frame, read
+from infrec.errors import ConfigError, DataError
+
+ROWS = [(7, 30, 4, 100), (7, 10, 5, 200), (3, 30, 1, 50), (12, 20, 3, 75), (3, 10, 2, 60)]
+# Users sorted: 3, 7, 12; items: 10, 20, 30.
+DENSE = np.array([[1, 0, 1], [1, 0, 1], [0, 1, 0]], np.float32)
+TIMES = [60, 50, 200, 100, 75]  # in CSR order
+
+
+def lines(separator: str, header: str | None = None) -> str:
+    body = "\n".join(separator.join(map(str, row)) for row in ROWS)
+    return f"{header}\n{body}\n" if header else body + "\n"
+
+
+def check(log: Interactions) -> None:
+    assert np.array_equal(log.matrix.toarray(), DENSE)
+    assert log.users.ids.to_pylist() == [3, 7, 12]
+    assert log.items.ids.to_pylist() == [10, 20, 30]
+    assert log.time is not None and log.time.tolist() == TIMES
+    assert log.report is not None and (log.report.rows, log.report.kept) == (5, 5)
+    assert not log.report.dropped
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", lines(",", "userId,movieId,rating,timestamp")),
+        ("b.csv", lines(";", "USER_ID;Item-Id;Score;Date")),
+        ("c.tsv", lines("\t", "uid\tasin\tstars\ttime")),
+        ("d.dat", lines("::")),
+        ("e.dat", lines("\t")),
+        ("f.dat", lines(" ")),
+        ("g.txt", lines("   ")),
+        ("h.csv", lines(",")),
+        ("i.inter", lines("\t", "user_id:token\titem_id:token\trating:float\ttimestamp:float")),
+        ("j.csv", "\n\n" + lines(",", "user,item,rating,time")),
+    ],
+)
+def test_text_formats(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    check(read(tmp_path / name))
+    for ending, pack in ((".gz", gzip.compress), (".bz2", bz2.compress)):
+        (tmp_path / (name + ending)).write_bytes(pack(text.encode()))
+        check(read(tmp_path / (name + ending)))
+
+
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(ROWS, columns=["user", "item", "rating", "timestamp"])
+
+
+def test_parquet_file_and_directory(tmp_path: Path) -> None:
+    table = pa.Table.from_pandas(frame())
+    pq.write_table(table, tmp_path / "log.parquet")
+    check(read(tmp_path / "log.parquet"))
+    folder = tmp_path / "parts"
+    (folder / "sub").mkdir(parents=True)
+    pq.write_table(table.slice(0, 2), folder / "part-0.parquet")
+    pq.write_table(table.slice(2), folder / "sub" / "part-1.parquet")
+    (folder / "_SUCCESS").touch()
+    (folder / "README.md").write_text("not data")
+    check(read(folder))
+
+
+def test_hive_folders_are_columns(tmp_path: Path) -> None:
+    for part, rows in (("train", slice(0, 3)), ("test", slice(3, 5))):
+        (tmp_path / f"split={part}").mkdir()
+        pq.write_table(pa.Table.from_pandas(frame().iloc[rows]), tmp_path / f"split={part}" / "0.parquet")
+    log = read(tmp_path)
+    assert log.parts is not None
+    assert {name: part.nnz for name, part in log.parts.items()} == {"train": 3, "val": 0, "test": 2}
+
+
+class Stream:
+    """A stand-in for a library that speaks the protocol and nothing else."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_frames() -> None:
+    table = pa.Table.from_pandas(frame())
+    for given_frame in (frame(), table, Stream(table), {name: frame()[name].tolist() for name in frame()}):
+        check(from_frame(given_frame))
+    check(
+        Interactions.from_frame(
+            frame().rename(columns={"user": "wer", "item": "was"}), user="wer", item="was"
+        )
+    )
+    check(from_frame(frame().astype({"user": "category", "item": "float64", "timestamp": "datetime64[ns]"})))
+    with pytest.raises(DataError, match="Arrow C stream"):
+        from_frame([1, 2, 3])
+
+
+def test_strings_of_a_frame_stay_strings() -> None:
+    log = from_frame({"user": ["1", "2"], "item": ["b", "a"]})
+    assert log.users.ids.to_pylist() == ["1", "2"]
+
+
+def test_csr_is_copied_and_checked() -> None:
+    matrix = sp.csr_array(DENSE)
+    log = Interactions.from_csr(matrix)
+    matrix.data[:] = 9  # the caller's matrix stays writable and apart
+    assert np.array_equal(log.matrix.toarray(), DENSE)
+    with pytest.raises(ValueError, match="read-only"):
+        log.matrix.data[0] = 5
+    for wrong in ({"users": ["a", "a", "b"]}, {"titles": ["one"]}, {"items": [1, 2]}):
+        with pytest.raises(DataError):
+            Interactions.from_csr(DENSE, **wrong)
+    with pytest.raises(DataError, match="non-finite"):
+        Interactions.from_csr(DENSE * np.nan)
+
+
+@pytest.mark.parametrize(
+    ("positive", "kept"),
+    [
+        ("rating >= 4", 2),
+        ("rating>3", 2),
+        ("rating != 1", 4),
+        ("timestamp < 76", 3),
+        ("`rating` = 5", 1),
+        ("Rating <= 2e0", 2),
+    ],
+)
+def test_positive(positive: str, kept: int) -> None:
+    log = from_frame(frame(), positive=positive, strict=True)  # what was asked for is not what strict refuses
+    assert log.n_interactions == kept
+    assert log.report is not None and sum(log.report.dropped.values()) == 5 - kept
+
+
+@pytest.mark.parametrize(
+    "text", ["rating", ">= 4", "rating >= four", "__import__('os')", "rating >= 4 or 1", "rating > 1.2.3"]
+)
+def test_positive_is_not_a_language(text: str) -> None:
+    with pytest.raises(ConfigError, match="rating >= 4"):
+        Condition.parse(text)
+
+
+def test_positive_on_a_missing_column() -> None:
+    with pytest.raises(DataError, match="no column 'price'"):
+        from_frame(frame(), positive="price > 1")
+
+
+def test_weights_duplicates_and_parts() -> None:
+    table = {
+        "user": ["a", "a", "a", "b"], "item": ["x", "x", "y", "x"], "weight": [2.0, 3.0, 1.0, 4.0],
+        "split": ["train", "test", "validation", "TRAIN"], "time": [5, 6, 7, 8],
+    }  # fmt: skip
+    first, summed = from_frame(table), from_frame(table, duplicates="sum")
+    assert first.matrix.toarray().tolist() == [[2, 1], [4, 0]]
+    assert summed.matrix.toarray().tolist() == [[5, 1], [4, 0]]
+    assert first.time is not None and first.time.tolist() == [5, 7, 8]
+    assert first.parts is not None and summed.parts is not None
+    assert first.parts["train"].toarray().tolist() == [[2, 0], [4, 0]]
+    assert first.parts["test"].toarray().tolist() == [[3, 0], [0, 0]]
+    assert first.parts["val"].toarray().tolist() == [[0, 1], [0, 0]]
+    assert first.report is not None and first.report.dropped == {"repeated (user, item) pair": 1}
+    assert summed.report is not None and not summed.report.dropped and "summed" in summed.report.notes[0]
+    with pytest.raises(DataError, match="1 × repeated"):
+        from_frame(table, strict=True)
+    with pytest.raises(ConfigError, match="'first' or 'sum'"):
+        from_frame(table, duplicates="last")
+
+
+def test_ratings_are_never_weights_and_numbered_splits_count() -> None:
+    log = from_frame({"user": [1, 2], "item": [1, 1], "rating": [5, 3], "split": [0, 2]})
+    assert not log.weighted and log.parts is not None
+    assert [log.parts[name].nnz for name in ("train", "val", "test")] == [1, 0, 1]
+
+
+def test_titles_from_an_items_table_or_the_log_itself(tmp_path: Path) -> None:
+    items = pa.table(
+        {"movieId": [30, 10, 99], "title": ["Thirty", "Ten", "Nobody's"], "genre": ["A", "B", "C"]}
+    )
+    log = from_frame(frame(), items=items)
+    assert log.item_info is not None and log.titles is not None
+    assert log.titles.to_pylist() == ["Ten", None, "Thirty"]
+    assert log.item_info.column("genres").to_pylist() == ["B", None, "A"]
+    assert log.report is not None and any("1 items of" in note for note in log.report.notes)
+    (tmp_path / "i.csv").write_text('item,title\n10,"Ten, again"\n')
+    by_text = from_frame(frame(), items=tmp_path / "i.csv").titles
+    assert by_text is not None and by_text.to_pylist() == ["Ten, again", None, None]
+    own = from_frame({"user": [1, 2, 2], "item": ["b", "a", "b"], "title": ["B!", "A!", "other"]}).titles
+    assert own is not None and own.to_pylist() == ["A!", "B!"]
+
+
+@pytest.mark.parametrize(
+    ("values", "order"),
+    [
+        (["2024-05-17", "2023-01-01", "2024-05-18"], [1, 0, 2]),
+        (["2024-05-17 10:00:00", "2024-05-17T09:00:00Z", "2024-05-17 10:00:01.5"], [1, 0, 2]),
+        ([1.25, 1.125, 1.5], [1, 0, 2]),
+        (["1e3", "2.5", "1001"], [1, 0, 2]),
+    ],
+)
+def test_times_keep_their_order(values: list[Any], order: list[int]) -> None:
+    log = from_frame({"user": [1, 1, 1], "item": [1, 2, 3], "time": values})
+    assert log.time is not None and np.argsort(log.time).tolist() == order
+
+
+def test_columns_by_name_and_position(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("wer,was,wann\nx,y,3\nz,y,4\n")
+    log = read(tmp_path / "a.csv", user="wer", item="was", time="wann")
+    assert log.users.ids.to_pylist() == ["x", "z"] and log.time is not None
+    (tmp_path / "b.csv").write_text("9,a,1\n8,b,1\n")
+    assert read(tmp_path / "b.csv", user=1, item=0).users.ids.to_pylist() == ["a", "b"]
+    (tmp_path / "c.csv").write_text("ann,heat\nbob,alien\n")  # no header, no number
+    assert read(tmp_path / "c.csv", user="0", item="1").users.ids.to_pylist() == ["ann", "bob"]
+    with pytest.raises(DataError, match="no column 'nobody'"):
+        read(tmp_path / "a.csv", user="nobody", item="was")
+
+
+ids = st.text(
+    st.characters(codec="utf-8", exclude_characters='",\r\n\0', exclude_categories=("Cs",)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(st.lists(st.tuples(ids, ids), min_size=1, max_size=30), st.randoms())
+def test_ids_do_not_depend_on_the_order_of_rows(pairs: list[tuple[str, str]], random: Any) -> None:
+    pairs = [(u, i) for u, i in pairs if u.strip() and i.strip()] or [("u", "i")]
+    shuffled = pairs.copy()
+    random.shuffle(shuffled)
+    one, other = (
+        from_frame({"user": [u for u, _ in p], "item": [i for _, i in p]}) for p in (pairs, shuffled)
+    )
+    assert one.users == other.users and one.items == other.items
+    assert (one.matrix != other.matrix).nnz == 0
+    assert one.users.ids.to_pylist() == sorted({u for u, _ in pairs})
+    assert one.n_interactions == len(set(pairs))
+    back = {
+        (one.users.ids[int(u)].as_py(), one.items.ids[int(i)].as_py())
+        for u, i in np.argwhere(one.matrix.toarray())
+    }
+    assert back == set(pairs)
+
+
+@given(st.lists(st.tuples(st.integers(-(2**62), 2**62), st.integers(-3, 40)), min_size=1, max_size=40))
+def test_integer_ids_sort_as_numbers(pairs: list[tuple[int, int]]) -> None:
+    log = from_frame({"user": [u for u, _ in pairs], "item": [i for _, i in pairs]})
+    assert log.users.ids.to_pylist() == sorted({u for u, _ in pairs})
+    assert log.items.ids.to_pylist() == sorted({i for _, i in pairs})
+    assert log.n_interactions == len(set(pairs))
+    again = from_frame(log.to_table())
+    assert (again.matrix != log.matrix).nnz == 0 and again.users == log.users
+
+
+@pytest.mark.real_data
+def test_real_data(real_data: Path) -> None:
+    log = read(real_data / "ml-1m.parquet", items=real_data / "ml-1m-items.parquet")
+    assert (log.n_users, log.n_items, log.n_interactions) == (6040, 3706, 1_000_209)
+    assert (
+        log.titles is not None and log.titles[0].as_py() == "Toy Story (1995)" and log.titles.null_count == 0
+    )
+    assert log.parts is not None and sum(part.nnz for part in log.parts.values()) == 1_000_209
+    magazine = read(real_data / "magazine.parquet")
+    assert (magazine.n_users, magazine.n_items) == (3092, 1305)
+    assert magazine.report is not None and magazine.report.rows == 12_689
+    assert magazine.report.dropped == {"repeated (user, item) pair": 472}
+    raw = read(real_data / "raw-amazon-magazine.csv.gz")
+    assert (
+        raw.report is not None and raw.report.rows == 89_689 and raw.items.positions(["B00005N7P0"])[0] >= 0
+    )
+    book = read(real_data / "raw-douban-book.dat.gz")
+    assert book.n_items == 6777
