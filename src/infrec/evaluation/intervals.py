@@ -1,0 +1,103 @@
+"""How sure a number is: the percentile bootstrap over users, for one model and for the difference of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infrec.errors import ConfigError
+from infrec.evaluation.result import Evaluation
+from infrec.randomness import generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RESAMPLES = 1000
+LEVEL = 0.95
+_BLOCK_ENTRIES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better the first is: `value`, its 95 % interval, the two-sided p-value of no difference."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+def resampled_means(
+    values: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = 42
+) -> NDArray[np.float64]:
+    """Means of `values` [n, m] over n users drawn with replacement, `resamples` times: [resamples, m].
+
+    Every column sees the same draws, so differences of columns are paired. Drawing the users is turned into
+    how often each was drawn, and the means into one matrix product per block.
+    """
+    n = len(values)
+    if not n:
+        raise ConfigError("there are no users to resample; expected one or more.")
+    rng = generator(seed, "bootstrap")
+    out = np.empty((resamples, values.shape[1]))
+    step = max(1, _BLOCK_ENTRIES // n)
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        drawn = rng.integers(0, n, (size, n), dtype=np.int64)
+        drawn += np.arange(size)[:, None] * n
+        times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
+        out[start : start + size] = times.astype(np.float64) @ values / n
+    return out
+
+
+def bootstrap(
+    values: NDArray[np.float64], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 42
+) -> NDArray[np.float64]:
+    """The percentile interval of the mean of each column of `values` [n, m]: [2, m], low and high."""
+    outside = (1.0 - level) / 2.0
+    means = resampled_means(values, resamples=resamples, seed=seed)
+    return np.quantile(means, [outside, 1.0 - outside], axis=0)
+
+
+def intervals_of(
+    contributions: dict[str, NDArray[np.float64]], *, resamples: int = RESAMPLES, seed: int = 42
+) -> dict[str, tuple[float, float]]:
+    """The interval of each metric from the per-user values that it is the mean of."""
+    if not contributions:
+        return {}
+    low, high = bootstrap(np.stack(list(contributions.values()), axis=1), resamples=resamples, seed=seed)
+    out = {name: (float(low[at]), float(high[at])) for at, name in enumerate(contributions)}
+    if "AUC" in out:  # pseudo-values are not confined to 0…1
+        out["AUC"] = (max(0.0, out["AUC"][0]), min(1.0, out["AUC"][1]))
+    return out
+
+
+def compare(
+    a: Evaluation, b: Evaluation, *, resamples: int = RESAMPLES, seed: int = 42
+) -> dict[str, Difference]:
+    """How much better a is than b in each metric, user by user (paired bootstrap over users).
+
+    Both must come from the same split and protocol. A pooled AUC is compared through its contributions.
+    """
+    if (a.protocol, a.split, a.n_users) != (b.protocol, b.split, b.n_users):
+        raise ConfigError(
+            f"one evaluation is {a.protocol} on {a.n_users} users ({a.split}), the other {b.protocol} on "
+            f"{b.n_users} ({b.split}); expected the same users, split and protocol."
+        )
+    ours, theirs = a.contributions, b.contributions
+    names = [name for name in ours if name in theirs]
+    if not names:
+        return {}
+    differences = np.stack([ours[name] - theirs[name] for name in names], axis=1)
+    means = resampled_means(differences, resamples=resamples, seed=seed)
+    low, high = np.quantile(means, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
+    # One is added so that a p-value is never exactly 0: 1,000 resamples cannot show that.
+    tail = np.minimum((means <= 0).sum(axis=0), (means >= 0).sum(axis=0)) + 1
+    p = np.minimum(1.0, 2.0 * tail / (resamples + 1))
+    value = differences.mean(axis=0)
+    return {
+        name: Difference(float(value[at]), float(low[at]), float(high[at]), float(p[at]))
+        for at, name in enumerate(names)
+    }

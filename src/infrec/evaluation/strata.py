@@ -1,0 +1,86 @@
+"""For whom and for what a model works: quality by how cold users and items are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infrec.errors import ConfigError
+from infrec.evaluation.intervals import intervals_of
+from infrec.evaluation.result import Evaluation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Users (or items) with `low` to `high` interactions in train: how many, and their metrics."""
+
+    low: int
+    high: int
+    size: int
+    metrics: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+
+    @property
+    def label(self) -> str:
+        """Such as "3–7", for axes."""
+        return f"{self.low}" if self.low == self.high else f"{self.low}–{self.high}"
+
+
+def by_user_coldness(evaluation: Evaluation, bins: int = 5, *, seed: int = 42) -> list[Stratum]:
+    """Every per-user metric in bins of users by their number of train interactions, coldest first.
+
+    Bins are equally large as far as ties allow: users with equally many interactions share a bin, so there
+    may be fewer bins than asked for.
+    """
+    counts, bin_of = evaluation.user_counts, _bins(evaluation.user_counts, bins)
+    out = []
+    for number in range(int(bin_of.max(initial=-1)) + 1):
+        inside = bin_of == number
+        values = {name: value[inside] for name, value in evaluation.per_user.items()}
+        metrics = {name: float(value.mean()) for name, value in values.items()}
+        out.append(
+            Stratum(
+                int(counts[inside].min()),
+                int(counts[inside].max()),
+                int(inside.sum()),
+                metrics,
+                intervals_of(values, seed=seed),
+            )
+        )
+    return out
+
+
+def by_item_coldness(evaluation: Evaluation, bins: int = 5) -> list[Stratum]:
+    """What share of held-out interactions was found, in bins of items by their train interactions.
+
+    The metric `found@k` is hits / held-out interactions over the items of a bin, in percent. Items that were
+    held out for nobody are in no bin.
+    """
+    at = np.flatnonzero(evaluation.item_held_out)
+    counts, held = evaluation.item_counts[at], evaluation.item_held_out[at]
+    bin_of = _bins(counts, bins)
+    out = []
+    for number in range(int(bin_of.max(initial=-1)) + 1):
+        inside = bin_of == number
+        found = {
+            f"found@{k}": float(100.0 * evaluation.item_hits[k][at][inside].sum() / held[inside].sum())
+            for k in evaluation.k
+        }
+        low, high = int(counts[inside].min()), int(counts[inside].max())
+        out.append(Stratum(low, high, int(inside.sum()), found, {}))
+    return out
+
+
+def _bins(counts: NDArray[np.int64], bins: int) -> NDArray[np.int64]:
+    """The bin of each, by quantiles of `counts`, numbered without gaps from the smallest."""
+    if bins < 1:
+        raise ConfigError(f"{bins} bins were asked for; expected 1 or more.")
+    if not len(counts):
+        return np.zeros(0, np.int64)
+    inner = np.quantile(counts, np.arange(1, bins) / bins, method="inverted_cdf")
+    return np.unique(np.searchsorted(np.unique(inner), counts, "left"), return_inverse=True)[1]

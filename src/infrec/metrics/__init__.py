@@ -1,0 +1,37 @@
+"""Numbers from arrays: how good a ranking is, and what else it is."""
+
+from infrec.metrics.accuracy import ndcg, recall, truncated_ndcg, truncated_recall
+from infrec.metrics.auc import pooled_auc, pooled_auc_by_user, user_auc
+from infrec.metrics.beyond_accuracy import coverage, exposure, gini, novelty, popularity
+from infrec.metrics.propensity import (
+    inverse_propensity,
+    propensity_scored_precision,
+    propensity_scored_precision_as_published,
+)
+from infrec.metrics.protocols import PROTOCOLS, Protocol, check_protocol, ranking_metrics
+from infrec.metrics.ranking import hit_rate_at, hits, top_k
+
+__all__ = [
+    "PROTOCOLS",
+    "Protocol",
+    "check_protocol",
+    "coverage",
+    "exposure",
+    "gini",
+    "hit_rate_at",
+    "hits",
+    "inverse_propensity",
+    "ndcg",
+    "novelty",
+    "pooled_auc",
+    "pooled_auc_by_user",
+    "popularity",
+    "propensity_scored_precision",
+    "propensity_scored_precision_as_published",
+    "ranking_metrics",
+    "recall",
+    "top_k",
+    "truncated_ndcg",
+    "truncated_recall",
+    "user_auc",
+]

@@ -1,0 +1,62 @@
+"""Splits that respect time."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError, DataError
+from infrec.splits import leave_last_out, periods
+
+
+def timed(matrix: object, time: list[int]) -> Interactions:
+    return dataclasses.replace(Interactions.from_csr(matrix), time=np.array(time, np.int64))
+
+
+def test_the_last_is_test_and_the_one_before_validation() -> None:
+    log = timed([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 1]], [9, 4, 7, 1, 1, 2, 5, 5, 5])
+    split = leave_last_out(log)
+    assert split.train.users.ids.to_pylist() == [0, 2]  # user 1 has two interactions
+    np.testing.assert_array_equal(
+        split.test.matrix.toarray(), [[1, 0, 0, 0], [0, 0, 0, 1]]
+    )  # ties: the later item
+    np.testing.assert_array_equal(split.val.matrix.toarray(), [[0, 0, 1, 0], [0, 0, 1, 0]])
+    np.testing.assert_array_equal(split.train.matrix.toarray(), [[0, 1, 0, 1], [1, 0, 0, 0]])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.booleans())
+@settings(deadline=None, max_examples=50)
+def test_periods_are_equal_ordered_and_complete(seed: int, n: int, ties: bool) -> None:
+    rng = np.random.default_rng(seed)
+    likes = rng.random((6, 12)) < 0.4
+    likes[0, :] = True
+    log = timed(likes, rng.integers(0, 3 if ties else 10**9, int(likes.sum())).tolist())
+    cut = periods(log, n)
+    sizes = [part.n_interactions for part in cut]
+    assert len(cut) == n and max(sizes) - min(sizes) <= 1
+    np.testing.assert_array_equal(sum(part.matrix.toarray() for part in cut), log.matrix.toarray())
+    for earlier, later in pairwise(cut):
+        assert earlier.time is not None and later.time is not None
+        assert earlier.time.max() <= later.time.min()
+
+
+def test_equal_times_fall_into_periods_in_the_order_of_users_and_items() -> None:
+    first, second = periods(timed(np.ones((2, 3)), [5] * 6), 2)
+    np.testing.assert_array_equal(first.matrix.toarray(), [[1, 1, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(second.matrix.toarray(), [[0, 0, 0], [1, 1, 1]])
+
+
+def test_without_times_or_with_too_many_periods_it_says_so() -> None:
+    untimed = Interactions.from_csr(np.ones((2, 3)))
+    with pytest.raises(DataError, match="no times"):
+        leave_last_out(untimed)
+    with pytest.raises(DataError, match="no times"):
+        periods(untimed, 2)
+    with pytest.raises(ConfigError, match="7 periods of 6 interactions"):
+        periods(timed(np.ones((2, 3)), [1] * 6), 7)
