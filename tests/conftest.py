@@ -23,7 +23,7 @@ def checkerboard() -> Interactions:
 
 @pytest.fixture(scope="session")
 def small_log() -> Interactions:
-    """120 users in 4 groups over 60 items: each group prefers its own quarter of the items, plus a common tail."""
+    """120 users in 4 groups over 60 items: each group prefers its own quarter of them."""
     rng = np.random.default_rng(7)
     taste = np.full((120, 60), 0.06)
     for group in range(4):
@@ -31,14 +31,16 @@ def small_log() -> Interactions:
     likes = rng.random(taste.shape) < taste
     likes[np.arange(120), rng.integers(0, 60, 120)] = True
     return Interactions.from_csr(
-        likes, users=[f"u{n:03}" for n in range(120)], items=[f"i{n:02}" for n in range(60)],
+        likes,
+        users=[f"u{n:03}" for n in range(120)],
+        items=[f"i{n:02}" for n in range(60)],
         titles=[f"Item {n}" for n in range(60)],
     )
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real datasets; tests that need it are marked `real_data` and may skip where it is absent."""
+    """The folder of real datasets; tests that need it are marked `real_data` and skip without it."""
     folder = os.environ.get("INFREC_DATA")
     if not folder or not (Path(folder) / "ml-1m.parquet").is_file():
         if os.environ.get("INFREC_REQUIRE_DATA"):

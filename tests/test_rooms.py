@@ -1,4 +1,4 @@
-"""The direction of imports: a room imports only rooms above it, and the ground floor imports nothing of ours."""
+"""The direction of imports: a room imports only rooms above it, the ground floor nothing of ours."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def imports_of(module: Path) -> set[str]:
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: imports are absolute"
-            names = [f"{node.module}.{alias.name}" if node.module == "infrec" else node.module or "" for alias in node.names]
+            names = [
+                f"{node.module}.{alias.name}" if node.module == "infrec" else node.module or ""
+                for alias in node.names
+            ]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:

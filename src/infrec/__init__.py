@@ -1,4 +1,4 @@
-"""infrec: ∞-AE, an infinitely wide autoencoder for recommendation solved in closed form, and what surrounds it.
+"""infrec: ∞-AE, an infinitely wide autoencoder for recommendation in closed form, and what surrounds it.
 
 Public names are imported when first used, so that `import infrec` stays fast.
 """

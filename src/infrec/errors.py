@@ -1,4 +1,4 @@
-"""Every error a user can meet. Each message is one sentence: what was found, what was expected, what to do."""
+"""Every error a user can meet. A message is one sentence: what was found, what was expected, what to do."""
 
 
 class InfrecError(Exception):

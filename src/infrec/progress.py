@@ -1,4 +1,4 @@
-"""How long work tells what it is doing: a callback that is silent in the library and a live bar on the command line."""
+"""How long work tells what it is doing: a callback, silent in the library, a live bar on the command line."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def generator(seed: int, *names: str) -> np.random.Generator:
     """A numpy generator for the stream `names` of `seed`."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(_checked(seed), spawn_key=_words(names))))
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence(_checked(seed), spawn_key=_words(names)))
+    )
 
 
 def key(seed: int, *names: str) -> jax.Array:

@@ -131,13 +131,17 @@ def _best(work: Scores, k: int) -> NDArray[np.int64]:
     bound = np.full(n, np.finfo(work.dtype).min, work.dtype)
     if groups > k:
         maxima = work[:, :groups].copy()
-        for member in range(
-            1, size
-        ):  # the few columns left over are in no group: the bound holds without them
+        # The few columns left over are in no group: the bound holds without them.
+        for member in range(1, size):
             np.maximum(maxima, work[:, member * groups : (member + 1) * groups], out=maxima)
         maxima.partition(groups - k, axis=1)
         np.maximum(bound, maxima[:, groups - k], out=bound)
-    flat = np.flatnonzero(work >= bound[:, None])
+    passing = work >= bound[:, None]
+    crowded = np.flatnonzero(np.count_nonzero(passing, axis=1) > 8 * k)
+    if len(crowded):  # many scores equal the bound, and only the first k of equals can be in the list
+        equal = work[crowded] == bound[crowded, None]
+        passing[crowded] &= ~(equal & (np.cumsum(equal, axis=1, dtype=np.int32) > k))
+    flat = np.flatnonzero(passing)
     row, column = np.divmod(flat, items)
     count = np.bincount(row, minlength=n)
     place = np.arange(len(flat)) - np.repeat(np.cumsum(count) - count, count)
