@@ -1,0 +1,1 @@
+"""Array mathematics of the kernel; knows nothing of users."""

@@ -1,0 +1,166 @@
+"""Inner products and kernels between rows, in blocks that stay in a core's cache, on the CPU.
+
+Histories are sparse: a sparse × dense product touches 3.5 % of what a dense product would on ML-1M. It is
+only fast when the dense side fits in a cache, so rows are made dense a hundred at a time, and every core
+takes its own blocks. The elementwise kernel follows while the block is still warm. Rows that are mostly full
+(a soft summary) go through BLAS instead. For binary rows both ways are exact: sums of ones below 2²⁴.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.kernels import ntk
+from infrec.kernels.threads import in_parallel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Float
+    from numpy.typing import DTypeLike, NDArray
+
+DENSE = 0.1  # share of stored values above which BLAS beats a sparse product (measured: both rates, 2 cores)
+_CACHE_BYTES = 2 * 2**20
+
+
+def gram(
+    x: sp.csr_array, y: sp.csr_array | None = None, *, dtype: DTypeLike = np.float32
+) -> Float[np.ndarray, "n m"]:
+    """⟨x_i, y_j⟩ for all rows; without `y`, between the rows of `x`."""
+    return _blocks(x, y, np.dtype(dtype), None)
+
+
+def kernel(
+    x: sp.csr_array, y: sp.csr_array | None = None, *, depth: int = 1, dtype: DTypeLike = np.float32
+) -> Float[np.ndarray, "n m"]:
+    """Θ(x_i, y_j) for all rows; without `y`, between the rows of `x`: symmetric, with the exact diagonal."""
+    dtype = np.dtype(dtype)
+    d = x.shape[1]
+    xx = squared_norms(x, dtype)
+    yy = xx if y is None else squared_norms(y, dtype)
+
+    def theta(products: NDArray[Any], rows: slice, columns: slice) -> NDArray[Any]:
+        return ntk.from_gram(products, xx[rows], yy[columns], d=d, depth=depth, xp=np)
+
+    out = _blocks(x, y, dtype, theta)
+    if y is None:
+        np.fill_diagonal(out, ntk.diagonal(xx, d=d, depth=depth))
+    return out
+
+
+def squared_norms(x: sp.csr_array, dtype: DTypeLike = np.float32) -> Float[np.ndarray, " n"]:
+    """⟨x_i, x_i⟩ of each row."""
+    return np.asarray(x.multiply(x).sum(axis=1), dtype=dtype).ravel()
+
+
+def times_sparse(
+    dense: Float[np.ndarray, "n m"], sparse: sp.csr_array, *, out: Float[np.ndarray, "n k"] | None = None
+) -> Float[np.ndarray, "n k"]:
+    """dense @ sparse, in blocks of rows."""
+    # Turned and by columns: the dense side streams by once, and what is added to at random (a row for each
+    # column of `sparse`) stays in the cache.
+    turned = sp.csc_array(sparse.T, dtype=dense.dtype)
+    result = np.empty((dense.shape[0], sparse.shape[1]), dense.dtype) if out is None else out
+    step = _width(sparse.shape[1], dense.dtype)
+
+    def block(start: int) -> None:
+        rows = slice(start, start + step)
+        result[rows] = (turned @ np.ascontiguousarray(dense[rows].T)).T
+
+    in_parallel(block, range(0, dense.shape[0], step))
+    return result
+
+
+def sparse_times(
+    sparse: sp.csr_array, dense: Float[np.ndarray, "n m"], *, out: Float[np.ndarray, "k m"] | None = None
+) -> Float[np.ndarray, "k m"]:
+    """sparse @ dense, in blocks of columns."""
+    left = sp.csr_array(sparse, dtype=dense.dtype)
+    result = np.empty((sparse.shape[0], dense.shape[1]), dense.dtype) if out is None else out
+    step = _width(sparse.shape[1], dense.dtype)
+
+    def block(start: int) -> None:
+        columns = slice(start, start + step)
+        result[:, columns] = left @ np.ascontiguousarray(dense[:, columns])
+
+    in_parallel(block, range(0, dense.shape[1], step))
+    return result
+
+
+def mirror(a: Float[np.ndarray, "n n"]) -> None:
+    """Copy what lies above the diagonal below it, in place."""
+    n, step = len(a), 512
+
+    def block(start: int) -> None:
+        stop = min(n, start + step)
+        corner = a[start:stop, start:stop]
+        corner[...] = np.triu(corner) + np.triu(corner, 1).T
+        a[stop:, start:stop] = a[start:stop, stop:].T
+
+    in_parallel(block, range(0, n, step))
+
+
+def _blocks(
+    x: sp.csr_array,
+    y: sp.csr_array | None,
+    dtype: np.dtype[Any],
+    theta: Callable[[NDArray[Any], slice, slice], NDArray[Any]] | None,
+) -> NDArray[Any]:
+    """All products, block by block, each through `theta` where given; without `y`, half are computed."""
+    symmetric = y is None
+    x = sp.csr_array(x, dtype=dtype)
+    y = x if y is None else sp.csr_array(y, dtype=dtype)
+    out = np.empty((x.shape[0], y.shape[0]), dtype)
+    full_x, full_y = _is_full(x), _is_full(y)
+    if full_x and full_y:
+        np.matmul(x.toarray(), y.toarray().T, out=out)
+        if theta is not None:
+            step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
+
+            def elementwise(start: int) -> None:
+                rows = slice(start, min(start + step, out.shape[0]))
+                out[rows] = theta(out[rows], rows, slice(0, out.shape[1]))
+
+            in_parallel(elementwise, range(0, out.shape[0], step))
+        return out
+    step = _width(x.shape[1], dtype)
+    if full_y:  # the sparse side is x: blocks of y's rows are made dense
+
+        def columns(start: int) -> None:
+            some = slice(start, min(start + step, out.shape[1]))
+            products = x @ np.ascontiguousarray(y[some].toarray().T)
+            out[:, some] = products if theta is None else theta(products, slice(0, out.shape[0]), some)
+
+        in_parallel(columns, range(0, out.shape[1], step))
+        return out
+
+    def rows(start: int) -> None:
+        some = slice(start, min(start + step, out.shape[0]))
+        seen = slice(0, some.stop if symmetric else out.shape[1])
+        products = (_first_rows(y, seen.stop) @ np.ascontiguousarray(x[some].toarray().T)).T
+        out[some, seen] = products if theta is None else theta(products, some, seen)
+
+    in_parallel(rows, range(0, out.shape[0], step))
+    if symmetric:
+        mirror(out.T)
+    return out
+
+
+def _first_rows(x: sp.csr_array, stop: int) -> sp.csr_array:
+    """x[:stop] without copying."""
+    if stop == x.shape[0]:
+        return x
+    end = x.indptr[stop]
+    return sp.csr_array((x.data[:end], x.indices[:end], x.indptr[: stop + 1]), shape=(stop, x.shape[1]))
+
+
+def _is_full(x: sp.csr_array) -> bool:
+    return x.nnz > DENSE * x.shape[0] * x.shape[1]
+
+
+def _width(d: int, dtype: np.dtype[Any]) -> int:
+    """How many dense rows of length d fit in the cache; a few at least, or the inner loop is too short."""
+    return int(np.clip(_CACHE_BYTES // (dtype.itemsize * max(d, 1)), 16, 256))

@@ -1,0 +1,91 @@
+"""However the products are formed (blocks, sparse or dense, one or many threads), the kernel is the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from infrec.kernels import gram, ntk, threads
+
+
+def rows(n: int, d: int, density: float, seed: int = 0, weighted: bool = False) -> sp.csr_array:
+    rng = np.random.default_rng(seed)
+    values = (rng.random((n, d)) < density).astype(np.float32)
+    return sp.csr_array(values * rng.random((n, d), dtype=np.float32) if weighted else values)
+
+
+@pytest.fixture(params=[(0.03, 0.03), (0.03, 0.8), (0.8, 0.03), (0.8, 0.8)], ids=lambda p: f"{p[0]} × {p[1]}")
+def pair(request: pytest.FixtureRequest) -> tuple[sp.csr_array, sp.csr_array]:
+    return rows(301, 170, request.param[0]), rows(143, 170, request.param[1], seed=1)
+
+
+def test_gram_of_binary_rows_is_exact(pair: tuple[sp.csr_array, sp.csr_array]) -> None:
+    x, y = pair
+    np.testing.assert_array_equal(gram.gram(x, y), x.toarray() @ y.toarray().T)
+    np.testing.assert_array_equal(gram.gram(x), x.toarray() @ x.toarray().T)
+
+
+def test_blocked_is_full(pair: tuple[sp.csr_array, sp.csr_array], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 16 rows (the least) on 4 threads, against the formula on everything at once."""
+    monkeypatch.setattr(gram, "_CACHE_BYTES", 1)
+    monkeypatch.setattr(threads, "cores", lambda: 4)
+    x, y = pair
+    products = x.toarray() @ y.toarray().T
+    full = ntk.from_gram(products, gram.squared_norms(x), gram.squared_norms(y), d=170, depth=2, xp=np)
+    np.testing.assert_allclose(gram.kernel(x, y, depth=2), full, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_dense_is_sparse(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = rows(80, 60, 0.3, weighted=weighted), rows(50, 60, 0.3, seed=1, weighted=weighted)
+    answers = []
+    for share in (0.0, 1.0):  # everything counts as dense, nothing does
+        monkeypatch.setattr(gram, "DENSE", share)
+        answers.append((gram.kernel(x, y), gram.kernel(x)))
+    for dense, sparse in zip(*answers, strict=True):
+        np.testing.assert_allclose(dense, sparse, rtol=2e-6)
+
+
+def test_without_y_it_is_symmetric_and_the_same() -> None:
+    x = rows(200, 90, 0.05)
+    k = gram.kernel(x, depth=2)
+    np.testing.assert_array_equal(k, k.T)
+    np.testing.assert_allclose(k, gram.kernel(x, x, depth=2), rtol=1e-6)
+
+
+def test_float32_against_float64() -> None:
+    """Relative error at most 1e-6 (8 units in the last place) for binary rows, whatever their likeness."""
+    x = rows(300, 120, 0.08)
+    x = sp.vstack([x, x[:40]]).tocsr()  # identical rows too
+    for depth in (1, 2, 3):
+        single, double = gram.kernel(x, depth=depth), gram.kernel(x, depth=depth, dtype="float64")
+        assert single.dtype == np.float32
+        assert double.dtype == np.float64
+        assert (np.abs(single - double) / double).max() < 1e-6
+
+
+def test_products_with_a_sparse_side() -> None:
+    rng = np.random.default_rng(3)
+    dense, sparse = rng.random((500, 300), dtype=np.float32), rows(300, 410, 0.05)
+    np.testing.assert_allclose(
+        gram.times_sparse(dense, sparse), dense @ sparse.toarray(), rtol=1e-5, atol=1e-6
+    )
+    other = rng.random((410, 290), dtype=np.float32)
+    np.testing.assert_allclose(
+        gram.sparse_times(sparse, other), sparse.toarray() @ other, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("n", [1, 511, 512, 513, 1300])
+def test_mirror(n: int) -> None:
+    a = np.random.default_rng(0).random((n, n))
+    expected = np.triu(a) + np.triu(a, 1).T
+    gram.mirror(a)
+    np.testing.assert_array_equal(a, expected)
+
+
+def test_empty_rows_and_no_rows() -> None:
+    x = sp.csr_array((3, 10), dtype=np.float32)
+    np.testing.assert_allclose(gram.kernel(x), np.full((3, 3), ntk.diagonal(np.zeros(1), d=10)[0]), rtol=1e-6)
+    assert gram.kernel(x[:0], x).shape == (0, 3)

@@ -1,0 +1,35 @@
+"""Memory is asked about before it is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from infrec.errors import MemoryBudgetError
+from infrec.kernels import memory
+
+
+def test_the_estimate_counts_what_a_fit_holds() -> None:
+    """Two n × n and three n × d matrices: 2 · 6040² + 3 · 6040 · 3706 float32."""
+    assert memory.exact_fit(6040, 3706) == 4 * (2 * 6040**2 + 3 * 6040 * 3706)
+    assert memory.exact_fit(10, 10, itemsize=8) == 2 * memory.exact_fit(10, 10)
+
+
+def test_what_fits_is_allowed_and_what_does_not_is_refused_with_the_way_out() -> None:
+    memory.require(90, "it", "buy more", free=100)
+    with pytest.raises(
+        MemoryBudgetError, match=r"it needs 1\.8 TiB|it needs 1,800\.0 GiB .* 1\.0 GiB .*; buy more"
+    ):
+        memory.require(1800 * memory.GIB, "it", "buy more", free=memory.GIB)
+
+
+@pytest.mark.parametrize("items", [100, 3706, 100_000])
+def test_the_number_of_users_that_fit_really_fits(items: int) -> None:
+    free = 16 * memory.GIB
+    n = memory.users_that_fit(items, free=free)
+    memory.require(memory.exact_fit(n, items), "it", "", free=free)
+    with pytest.raises(MemoryBudgetError):
+        memory.require(memory.exact_fit(round(1.1 * n), items), "it", "", free=free)
+
+
+def test_this_machine_has_some() -> None:
+    assert 2**26 < memory.available() < 2**50
