@@ -1,0 +1,58 @@
+"""Anything that can be asked for scores. Models are imported when first used, by class or by name."""
+
+from __future__ import annotations
+
+import importlib
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from infrec import artifacts
+from infrec.errors import ArtifactError, ConfigError
+
+if TYPE_CHECKING:
+    from infrec.models.base import Recommender
+
+_REGISTRY = {
+    "infinite-ae": ("infrec.models.infinite_ae", "InfiniteAE"),
+    "ease": ("infrec.models.ease", "EASE"),
+    "poprec": ("infrec.models.poprec", "PopRec"),
+}
+_CLASSES = {name: module for module, name in _REGISTRY.values()} | {
+    "Recommender": "infrec.models.base",
+    "Candidate": "infrec.models.selection",
+    "Explanation": "infrec.models.explanation",
+}
+NAMES: tuple[str, ...] = tuple(_REGISTRY)
+
+__all__ = ["NAMES", "class_of", "create", "load", *_CLASSES]
+
+
+def class_of(name: str) -> type[Recommender]:
+    """The class of a model's name."""
+    if name not in _REGISTRY:
+        raise ConfigError(f"there is no model {name!r}; expected one of {', '.join(NAMES)}.")
+    module, attribute = _REGISTRY[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+def create(name: str, **settings: Any) -> Recommender:
+    """An unfitted model by its name."""
+    return class_of(name)(**settings)
+
+
+def load(path: str | PathLike[str]) -> Recommender:
+    """A fitted model from its directory, whichever model it is."""
+    artifact = artifacts.read(path, kind="model")
+    name = artifact.manifest.get("model")
+    if name not in _REGISTRY:
+        raise ArtifactError(
+            f"{path} holds a model named {name!r}, which this version of infrec does not know "
+            f"(known: {', '.join(NAMES)}); install a newer infrec."
+        )
+    return class_of(name).from_artifact(artifact)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_CLASSES[name]), name)

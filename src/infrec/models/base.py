@@ -1,0 +1,255 @@
+"""The contract of every model: fit, score, recommend, similar, save, load, and a declared search space."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar, Final, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec import artifacts
+from infrec.artifacts import Artifact
+from infrec.data import Interactions
+from infrec.errors import ConfigError, DataError, InfrecError, NotFittedError
+from infrec.models import recommending, storage
+from infrec.models.selection import Candidate, select
+from infrec.progress import Progress, silent
+
+AUTO: Final = "auto"
+INNER_SEED = 42
+
+OnUnknown = Literal["popular", "skip", "error"]
+
+
+class Recommender(ABC):
+    """A model is made with settings, fitted on `Interactions`, then asked about users or histories.
+
+    A concrete model writes `_fit`, `_score`, `_similarity`, `_arrays` and `_restore`; it overrides `path` and
+    `fitted_scores` where sharing work or knowing the training users makes them cheaper.
+    """
+
+    name: ClassVar[str]
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    fallback: ClassVar[
+        Mapping[str, Any]
+    ] = {}  # for "auto" settings when nothing can be held out to choose by
+    settings: Any  # a frozen dataclass
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+        self.candidates: list[Candidate] = []
+        self._log: Interactions | None = None
+
+    # ---- settings ------------------------------------------------------------------------------------------
+    def with_settings(self, **changes: Any) -> Self:
+        """An unfitted variant."""
+        return type(self)(**(dataclasses.asdict(self.settings) | changes))
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """The settings in use; after `fit`, none of them is "auto"."""
+        return dataclasses.asdict(self.settings)
+
+    def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
+        """Every combination of values to try: of the settings that are "auto", and of those that `space`
+        names.
+
+        [{}] when nothing is open. The values are those of `space`, else of the model's own search space.
+        """
+        space = dict(space or {})
+        unknown = [name for name in space if name not in self.selected]
+        if unknown:
+            raise ConfigError(
+                f"{self.name} has no setting {unknown[0]!r}; it has {', '.join(self.selected)}."
+            )
+        still_open = [name for name, value in self.selected.items() if value == AUTO or name in space]
+        values = {**self.search_space, **space}
+        undeclared = [name for name in still_open if name not in values]
+        if undeclared:
+            raise ConfigError(f"{undeclared[0]}='auto' of {self.name} has no values to try; give it a value.")
+        every = itertools.product(*(values[name] for name in still_open))
+        return [dict(zip(still_open, combination, strict=True)) for combination in every]
+
+    # ---- fitting -------------------------------------------------------------------------------------------
+    def fit(
+        self,
+        interactions: Interactions,
+        *,
+        validation: Interactions | None = None,
+        progress: Progress = silent,
+    ) -> Self:
+        """Fit in place. "auto" settings are chosen on `validation` (HR@100), which is never trained on.
+
+        Without `validation` they are chosen on an inner holdout, and the model is then fitted on everything.
+        """
+        if interactions.n_interactions == 0:
+            raise DataError(f"there are no interactions to fit {self.name} on; expected at least one.")
+        self._check_size(interactions)
+        variants = self.variants()
+        if variants == [{}]:
+            return self._become(self._fitted(interactions, {}, progress), [])
+        if validation is not None and validation.n_interactions:
+            chosen = select(self, interactions, validation, variants, progress=progress)
+            return self._become(chosen.model, chosen.candidates)
+        inner = None if validation is not None else _inner_holdout(interactions)
+        if inner is None:  # nothing to choose by
+            settings = {name: self.fallback[name] for name in variants[0]}
+            reason = "used as it is: no user has enough interactions to hold one out"
+            return self._become(
+                self._fitted(interactions, settings, progress), [Candidate(settings, error=reason)]
+            )
+        chosen = select(self, *inner, variants, progress=progress)
+        best = {name: chosen.model.selected[name] for name in variants[0]}
+        candidates = chosen.candidates
+        del chosen
+        return self._become(self._fitted(interactions, best, progress), candidates)
+
+    def path(
+        self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
+    ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
+        """Fit one variant after the other; a failure is yielded, not raised. Override it to share work."""
+        for changes in variants:
+            try:
+                yield dict(changes), self._fitted(interactions, changes, progress)
+            except InfrecError as failure:
+                yield dict(changes), failure
+
+    def _fitted(self, interactions: Interactions, changes: Mapping[str, Any], progress: Progress) -> Self:
+        variant = self.with_settings(**changes)
+        variant._log = interactions
+        return variant._fit(interactions, progress)
+
+    def _become(self, other: Recommender, candidates: list[Candidate]) -> Self:
+        """Take over what a fitted variant has learnt; a failed fit before this point has changed nothing."""
+        self.__dict__ = dict(other.__dict__)
+        self.candidates = candidates
+        return self
+
+    # ---- scores --------------------------------------------------------------------------------------------
+    @property
+    def log(self) -> Interactions:
+        """What the model was fitted on: its vocabularies and histories."""
+        if self._log is None:
+            raise NotFittedError(f"this {self.name} model is not fitted; call fit(interactions) first.")
+        return self._log
+
+    @property
+    def popularity(self) -> NDArray[np.float32]:
+        """The sum of each item's weights: what is recommended when nothing is known of a user."""
+        return np.asarray(self.log.matrix.sum(axis=0), dtype=np.float32).ravel()
+
+    def score(self, histories: sp.csr_array, *, users: Sequence[object] | None = None) -> NDArray[np.float32]:
+        """A score for every item, given histories as CSR rows over the model's items; higher is better.
+
+        `users` names the rows' users where a model has learnt something for known users beyond their history.
+        """
+        if histories.shape[1] != self.log.n_items:
+            raise DataError(
+                f"the histories have {histories.shape[1]} columns; the model has {self.log.n_items} items."
+            )
+        return self._score(sp.csr_array(histories))
+
+    def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        """The scores of training users for their own training histories."""
+        return self.score(self.log.matrix[rows])
+
+    def recommend(
+        self,
+        users: Iterable[object] | None = None,
+        *,
+        histories: Iterable[Iterable[object]] | sp.csr_array | None = None,
+        k: int = 10,
+        exclude_seen: bool = True,
+        only: Iterable[object] | None = None,
+        exclude: Iterable[object] | None = None,
+        on_unknown: OnUnknown = "popular",
+    ) -> pa.Table:
+        """The k best items of known users (by id), of histories (lists of item ids), or of everybody.
+
+        Columns: user (the id, or the number of the history), item, rank from 1, score, source ("model", or
+        "popular" where nothing is known of the user), and title when known.
+        """
+        return recommending.recommend(
+            self,
+            users,
+            histories=histories,
+            k=k,
+            exclude_seen=exclude_seen,
+            only=only,
+            exclude=exclude,
+            on_unknown=on_unknown,
+        )
+
+    def similar(self, item: object, k: int = 10) -> pa.Table:
+        """The k items most like this one: item, rank, score, and title when known."""
+        return recommending.similar(self, self._similarity, item, k)
+
+    # ---- disk ----------------------------------------------------------------------------------------------
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model as a directory, replacing an older one whole or not at all."""
+        storage.save(self, path, self._arrays())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """A fitted model from its directory; `infrec.load` does the same for any model."""
+        return cls.from_artifact(artifacts.read(path, kind="model"))
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> Self:
+        settings, candidates, log = storage.contents(cls.name, artifact)
+        model = cls(**settings)
+        model._log, model.candidates = log, candidates
+        model._restore(artifact)
+        return model
+
+    # ---- what a concrete model writes ----------------------------------------------------------------------
+    def _check_size(self, interactions: Interactions) -> None:  # noqa: B027 (most models need none)
+        """Raise `MemoryBudgetError` before anything large is allocated, where a model can be too large."""
+
+    @abstractmethod
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
+        """Learn, with every setting fixed; return self."""
+
+    @abstractmethod
+    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]: ...
+
+    @abstractmethod
+    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
+        """How alike every item is to this one."""
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """What must be stored beside settings and histories."""
+
+    @abstractmethod
+    def _restore(self, artifact: Artifact) -> None:
+        """Take back what `_arrays` gave, or learn it again where that is cheaper."""
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())
+        fitted = f", fitted on {self._log!r}" if self._log is not None else ""
+        return f"{type(self).__name__}({settings}{fitted})"
+
+
+def _inner_holdout(interactions: Interactions) -> tuple[Interactions, Interactions] | None:
+    """A fifth of each user's interactions to choose by; None when no user has enough."""
+    from infrec.splits import holdout
+
+    try:
+        # Without the data's own parts: this is a holdout inside what we were given to train on.
+        split = holdout(
+            interactions.with_matrix(interactions.matrix, time=interactions.time), seed=INNER_SEED
+        )
+    except DataError:
+        return None
+    held_out = split.val.with_matrix(split.val.matrix.maximum(split.test.matrix))
+    if not held_out.n_interactions or not split.train.n_interactions:
+        return None
+    return split.train, held_out

@@ -1,0 +1,114 @@
+"""EASE: a linear item-to-item model with a zero diagonal, in closed form (Steck, 2019).
+
+    P = (XᵀX + λ I)⁻¹,   B = I − P / diag(P)  with a zero diagonal,   score(x) = x B
+
+The paper's EASE, with λ from {1, 10, 100, 1K, 10K}, comes out lower than what λ = 1000 gives here
+(docs/deviations.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec.artifacts import Artifact
+from infrec.data import Interactions
+from infrec.errors import ConfigError, InfrecError
+from infrec.kernels import gram, memory, ridge
+from infrec.models.base import AUTO, Recommender
+from infrec.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class EASESettings:
+    """reg: λ, added to the diagonal of XᵀX as it is, or "auto"."""
+
+    reg: float | Literal["auto"] = AUTO
+
+    def __post_init__(self) -> None:
+        ok = isinstance(self.reg, int | float) and not isinstance(self.reg, bool) and 0 <= self.reg < np.inf
+        if self.reg != AUTO and not ok:
+            raise ConfigError(f"reg is {self.reg!r}; expected a number of 0 or more, or 'auto'.")
+
+
+class EASE(Recommender):
+    """One hyper-parameter; the fit depends on the number of items, not of users."""
+
+    name: ClassVar[str] = "ease"
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "reg": (1, 10, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+    }
+    fallback: ClassVar[Mapping[str, Any]] = {"reg": 100}
+    settings: EASESettings
+
+    def __init__(self, reg: float | Literal["auto"] = AUTO) -> None:
+        super().__init__(EASESettings(reg))
+        self._weights: NDArray[np.float32] | None = None
+
+    def path(
+        self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
+    ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
+        """One gram matrix for all λ."""
+        self._check_size(interactions)
+        progress("items × items", 0, 1)
+        products = gram.gram(sp.csr_array(interactions.matrix.T))
+        progress("items × items", 1, 1)
+        for changes in variants:
+            model = self.with_settings(**changes)
+            model._log = interactions
+            try:
+                factor = ridge.factorise(products, reg=float(model.settings.reg), scale="absolute")
+                model._weights = _zero_diagonal(factor.inverse(consume=True))
+            except InfrecError as failure:
+                yield dict(changes), failure
+            else:
+                yield dict(changes), model
+
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
+        for _, fitted in self.path(interactions, [{}], progress):
+            if isinstance(fitted, InfrecError):
+                raise fitted
+            self._weights = fitted._weights
+        return self
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """B, items × items: column i holds what each item of a history adds to the score of item i."""
+        _ = self.log  # raises when not fitted
+        assert self._weights is not None
+        return self._weights
+
+    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        return gram.sparse_times(histories, self.weights)
+
+    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
+        """What each item's presence adds to the score of this one: its column of B."""
+        return self.weights[:, item]
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"weights": self.weights}
+
+    def _restore(self, artifact: Artifact) -> None:
+        self._weights = artifact.arrays["weights"]
+
+    def _check_size(self, interactions: Interactions) -> None:
+        d = interactions.n_items
+        memory.require(
+            4 * 4 * d * d,  # the gram matrix, its factor, and the best and the current B
+            f"EASE over {d:,} items",
+            "keep fewer items, use the model 'infinite-ae', whose size depends on the users, "
+            "or a machine with more memory",
+        )
+
+
+def _zero_diagonal(inverse: NDArray[np.float32]) -> NDArray[np.float32]:
+    """B from P, in place: −P_ij / P_jj off the diagonal."""
+    weights = inverse.T  # the same symmetric matrix, in C order
+    weights /= -np.diagonal(weights).copy()[None, :]
+    np.fill_diagonal(weights, 0.0)
+    return weights

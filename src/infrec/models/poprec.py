@@ -1,0 +1,46 @@
+"""What everybody likes, for everybody: the baseline that any model has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec.artifacts import Artifact
+from infrec.data import Interactions
+from infrec.models.base import Recommender
+from infrec.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class PopRecSettings:
+    """There is nothing to choose."""
+
+
+class PopRec(Recommender):
+    """score(u, i) = Σ_v X_vi: how often an item was chosen (the sum of its weights)."""
+
+    name: ClassVar[str] = "poprec"
+    settings: PopRecSettings
+
+    def __init__(self) -> None:
+        super().__init__(PopRecSettings())
+
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
+        return self
+
+    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        return np.repeat(self.popularity[None, :], histories.shape[0], axis=0)
+
+    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
+        """Popularity knows no item apart from its count: the others, most popular first."""
+        return self.popularity
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def _restore(self, artifact: Artifact) -> None:
+        pass

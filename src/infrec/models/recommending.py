@@ -1,0 +1,197 @@
+"""From scores to lists with ids: filters, users nobody knows, empty histories."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from infrec.data import Vocabulary
+from infrec.errors import ConfigError, DataError
+from infrec.metrics.ranking import top_k
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from infrec.models.base import Recommender
+
+_BATCH_SCORES = 8 * 2**20  # scores that exist at a time
+_MODES = ("popular", "skip", "error")
+
+
+def recommend(
+    model: Recommender,
+    users: Iterable[object] | None,
+    *,
+    histories: Iterable[Iterable[object]] | sp.csr_array | None,
+    k: int,
+    exclude_seen: bool,
+    only: Iterable[object] | None,
+    exclude: Iterable[object] | None,
+    on_unknown: str,
+) -> pa.Table:
+    """See `Recommender.recommend`."""
+    if on_unknown not in _MODES:
+        raise ConfigError(f"on_unknown is {on_unknown!r}; expected one of {', '.join(_MODES)}.")
+    if k < 1:
+        raise ConfigError(f"k is {k}; expected a list length of 1 or more.")
+    if users is not None and histories is not None:
+        raise ConfigError("both users and histories were given; expected one of them.")
+    if histories is None:
+        names, rows = _known_users(model, users, on_unknown)
+    else:
+        rows = _as_rows(model, histories, on_unknown)
+        names = pa.array(np.arange(rows.shape[0], dtype=np.int64))
+    if on_unknown == "skip":
+        kept = np.flatnonzero(np.diff(rows.indptr))
+        rows, names = rows[kept], names.take(pa.array(kept))
+    allowed = _allowed(model, only, exclude)
+    popular = model.popularity
+    step = max(1, _BATCH_SCORES // max(1, rows.shape[1]))
+    batches = [
+        _batch(model, rows[at : at + step], at, popular, k, exclude_seen, allowed)
+        for at in range(0, rows.shape[0], step)
+    ]
+    row, item, rank, score, known = (
+        np.concatenate([batch[column] for batch in batches]) if batches else np.empty(0, np.int64)
+        for column in range(5)
+    )
+    columns = {
+        "user": names.take(pa.array(row)),
+        "item": model.log.items.take(item),
+        "rank": pa.array(rank, pa.int32()),
+        "score": pa.array(score, pa.float32()),
+        "source": pa.DictionaryArray.from_arrays(pa.array(1 - known, pa.int8()), ["model", "popular"]).cast(
+            pa.string()
+        ),
+    }
+    return _with_titles(model, columns, item)
+
+
+def similar(model: Recommender, similarity: Callable[[int], NDArray[Any]], item: object, k: int) -> pa.Table:
+    """See `Recommender.similar`."""
+    if k < 1:
+        raise ConfigError(f"k is {k}; expected a list length of 1 or more.")
+    (at,) = model.log.items.positions([item])
+    if at < 0:
+        raise DataError(f"the item {item!r} is not among the {model.log.n_items:,} items of the model.")
+    values = np.asarray(similarity(int(at)), dtype=np.float32)[None, :]
+    allowed = np.ones(values.shape[1], bool)
+    allowed[at] = False
+    best = top_k(values, k, only=allowed)[0]
+    best = best[best >= 0]
+    columns = {
+        "item": model.log.items.take(best),
+        "rank": pa.array(np.arange(1, len(best) + 1), pa.int32()),
+        "score": pa.array(values[0, best], pa.float32()),
+    }
+    return _with_titles(model, columns, best)
+
+
+def _batch(
+    model: Recommender,
+    rows: sp.csr_array,
+    first: int,
+    popular: NDArray[np.float32],
+    k: int,
+    exclude_seen: bool,
+    allowed: NDArray[np.bool_] | None,
+) -> tuple[NDArray[Any], ...]:
+    """Row number, item, rank, score and whether the model made it, one entry per recommendation."""
+    known = np.diff(rows.indptr) > 0
+    if known.all():
+        scores = model.score(rows)
+    else:
+        scores = np.repeat(popular[None, :], rows.shape[0], axis=0)
+        if known.any():
+            scores[known] = model.score(rows[np.flatnonzero(known)])
+    top = top_k(scores, min(k, rows.shape[1]), exclude=rows if exclude_seen else None, only=allowed)
+    row, place = np.nonzero(top >= 0)
+    item = top[row, place]
+    return row + first, item, place + 1, scores[row, item], known[row].astype(np.int8)
+
+
+def _known_users(
+    model: Recommender, users: Iterable[object] | None, on_unknown: str
+) -> tuple[pa.Array, sp.csr_array]:
+    log = model.log
+    if users is None:
+        return log.users.ids, log.matrix
+    if isinstance(users, str):
+        users = [users]
+    asked = Vocabulary.of(users).ids
+    at = log.users.positions(asked)
+    unknown = np.flatnonzero(at < 0)
+    if len(unknown):
+        names = _some(asked.take(pa.array(unknown)).to_pylist())
+        if on_unknown == "error":
+            raise DataError(
+                f"unknown users: {names}; the model knows {log.n_users:,}. Check the ids' spelling."
+            )
+        what = "get the popular items" if on_unknown == "popular" else "are skipped"
+        warnings.warn(f"unknown users {what}: {names}.", stacklevel=4)
+    # A row of zeros past the last one stands for everybody unknown.
+    padded = sp.csr_array(
+        (log.matrix.data, log.matrix.indices, np.append(log.matrix.indptr, log.matrix.indptr[-1])),
+        shape=(log.n_users + 1, log.n_items),
+    )
+    return asked, padded[np.where(at < 0, log.n_users, at)]
+
+
+def _as_rows(
+    model: Recommender, histories: Iterable[Iterable[object]] | sp.csr_array, on_unknown: str
+) -> sp.csr_array:
+    if sp.issparse(histories):
+        return sp.csr_array(histories, dtype=np.float32)
+    lists = list(histories)
+    if any(isinstance(one, str) for one in lists):
+        raise ConfigError(
+            "histories is a list of words; expected a list of histories, each a list of item ids."
+        )
+    rows, unknown = model.log.histories(lists)
+    strangers = sorted({str(item) for items in unknown for item in items})
+    if strangers:
+        if on_unknown == "error":
+            raise DataError(
+                f"unknown items: {_some(strangers)}; the model knows {model.log.n_items:,}. "
+                "Check the ids' spelling."
+            )
+        warnings.warn(f"unknown items are left out of the histories: {_some(strangers)}.", stacklevel=4)
+    return rows
+
+
+def _allowed(
+    model: Recommender, only: Iterable[object] | None, exclude: Iterable[object] | None
+) -> NDArray[np.bool_] | None:
+    """Which items may appear; None when all may."""
+    if only is None and exclude is None:
+        return None
+    allowed = np.full(model.log.n_items, only is None)
+    for name, ids, value in (("only", only, True), ("exclude", exclude, False)):
+        if ids is None:
+            continue
+        asked = [ids] if isinstance(ids, str) else list(ids)
+        at = model.log.items.positions(asked)
+        strangers = [asked[place] for place in np.flatnonzero(at < 0)]
+        if strangers and len(strangers) == len(asked) and value:
+            raise DataError(f"none of the items in only= is known to the model: {_some(strangers)}.")
+        if strangers:
+            warnings.warn(f"unknown items in {name}= are ignored: {_some(strangers)}.", stacklevel=4)
+        allowed[at[at >= 0]] = value
+    return allowed
+
+
+def _with_titles(model: Recommender, columns: dict[str, Any], items: NDArray[np.integer]) -> pa.Table:
+    titles = model.log.titles
+    if titles is not None:
+        columns["title"] = titles.take(pa.array(items))
+    return pa.table(columns)
+
+
+def _some(names: list[Any], limit: int = 5) -> str:
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit:,} more"

@@ -1,0 +1,251 @@
+"""What every model promises: a model's test file subclasses it and says what the model should reach."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from infrec import models
+from infrec.data import Interactions
+from infrec.errors import ArtifactError, ConfigError, DataError, NotFittedError
+from infrec.metrics.ranking import hit_rate_at, top_k
+from infrec.models.base import Recommender
+from infrec.splits import Split, holdout
+
+
+class RecommenderContract:
+    """Subclasses set `make` and ranges that a model falls outside of when it learns nothing or nonsense."""
+
+    checkerboard_hits: int  # of 20 users, how many get their one missing item first
+    small_log_hr10: tuple[float, float]  # mean test HR@10 in percent on small_log's holdout, seed 42
+
+    def make(self) -> Recommender:
+        """An unfitted model, with "auto" settings where it has them."""
+        raise AssertionError("a subclass says which model")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def split(cls, small_log: Interactions) -> Split:
+        return holdout(small_log, seed=42)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def model(cls, split: Split) -> Recommender:
+        return cls().make().fit(split.train, validation=split.val)
+
+    # ---- quality ----------------------------------------------------------------------------------------
+    def test_checkerboard(self, checkerboard: Interactions) -> None:
+        model = self.make().fit(checkerboard)
+        first = top_k(model.score(checkerboard.matrix), 1, exclude=checkerboard.matrix)[:, 0]
+        assert (first == np.arange(20)).sum() >= self.checkerboard_hits
+
+    def test_quality_is_within_its_range(self, model: Recommender, split: Split) -> None:
+        scores = model.score(split.test_context)
+        found = 100 * hit_rate_at(scores, split.test_context, split.test.matrix, 10).mean()
+        low, high = self.small_log_hr10
+        assert low <= found <= high
+
+    # ---- fitting ----------------------------------------------------------------------------------------
+    def test_before_fitting_it_says_so(self, small_log: Interactions) -> None:
+        with pytest.raises(NotFittedError, match="not fitted"):
+            self.make().score(small_log.matrix)
+
+    def test_auto_settings_are_chosen_and_recorded(self, model: Recommender) -> None:
+        assert "auto" not in model.selected.values()
+        tried = [candidate.settings for candidate in model.candidates]
+        assert len(tried) == len(self.make().variants()) or tried == []
+        best = max((c for c in model.candidates if c.score is not None), key=lambda c: c.score, default=None)
+        if best is not None:
+            assert best.settings.items() <= model.selected.items()
+
+    def test_without_validation_it_is_fitted_on_everything(self, small_log: Interactions) -> None:
+        model = self.make().fit(small_log)
+        assert model.log.n_interactions == small_log.n_interactions
+        assert "auto" not in model.selected.values()
+
+    def test_fitting_again_forgets_the_first_time(
+        self, small_log: Interactions, checkerboard: Interactions
+    ) -> None:
+        again = self.make().fit(small_log).with_settings().fit(checkerboard)
+        fresh = self.make().with_settings(**again.selected).fit(checkerboard)
+        np.testing.assert_array_equal(again.score(checkerboard.matrix), fresh.score(checkerboard.matrix))
+
+    def test_nothing_to_fit_on(self, small_log: Interactions) -> None:
+        nothing = small_log.with_matrix(sp.csr_array(small_log.matrix.shape, dtype=np.float32))
+        with pytest.raises(DataError, match="no interactions"):
+            self.make().fit(nothing)
+
+    def test_other_items_in_validation(self, small_log: Interactions, checkerboard: Interactions) -> None:
+        if self.make().variants() != [{}]:
+            with pytest.raises(DataError, match="other items"):
+                self.make().fit(small_log, validation=checkerboard)
+
+    @pytest.mark.parametrize(
+        "likes",
+        [np.ones((1, 6)), np.tile([1, 1, 0, 1, 0, 0], (9, 1)), np.eye(5), np.vstack([np.ones(6), np.eye(6)])],
+        ids=["one user with everything", "all identical", "one item each", "one has every item"],
+    )
+    def test_strange_logs(self, likes: np.ndarray) -> None:
+        log = Interactions.from_csr(likes)
+        model = self.make().fit(log)
+        assert np.isfinite(model.score(log.matrix)).all()
+        table = model.recommend(k=3)
+        seen = {(u, i) for u, i in zip(*np.nonzero(likes), strict=True)}
+        assert not seen & set(zip(table["user"].to_pylist(), table["item"].to_pylist(), strict=True))
+
+    # ---- scores -----------------------------------------------------------------------------------------
+    def test_scores_are_finite_float32_of_the_right_shape(self, model: Recommender, split: Split) -> None:
+        scores = model.score(split.train.matrix[:7])
+        assert scores.shape == (7, split.train.n_items)
+        assert scores.dtype == np.float32
+        assert np.isfinite(scores).all()
+
+    def test_fitted_scores_are_the_scores(self, model: Recommender, split: Split) -> None:
+        """A training user folded in from their history gets the scores the fit knows (float32: 1e-4)."""
+        scores = model.score(split.train.matrix)
+        rows = np.array([3, 50, 4])
+        np.testing.assert_allclose(model.fitted_scores(rows), scores[rows], atol=1e-4 * np.abs(scores).max())
+        np.testing.assert_allclose(
+            model.fitted_scores(slice(5, 9)), scores[5:9], atol=1e-4 * np.abs(scores).max()
+        )
+
+    def test_the_wrong_number_of_items(self, model: Recommender) -> None:
+        with pytest.raises(DataError, match="columns"):
+            model.score(sp.csr_array((2, 3), dtype=np.float32))
+
+    # ---- recommendations --------------------------------------------------------------------------------
+    def test_batched_is_single(self, model: Recommender) -> None:
+        users = ["u003", "u090", "u041"]
+        together = model.recommend(users, k=8)
+        for user in users:
+            alone = model.recommend([user], k=8).to_pylist()
+            same = [row for row in together.to_pylist() if row["user"] == user]
+            assert [row["item"] for row in alone] == [row["item"] for row in same]
+            np.testing.assert_allclose(
+                [r["score"] for r in alone], [r["score"] for r in same], rtol=1e-4, atol=1e-6
+            )
+
+    def test_the_table(self, model: Recommender) -> None:
+        table = model.recommend(["u003", "u004"], k=5)
+        assert table.column_names == ["user", "item", "rank", "score", "source", "title"]
+        assert table["user"].to_pylist() == ["u003"] * 5 + ["u004"] * 5
+        assert table["rank"].to_pylist() == [1, 2, 3, 4, 5] * 2
+        assert set(table["source"].to_pylist()) == {"model"}
+        for row in table.to_pylist():
+            assert row["title"] == f"Item {int(row['item'][1:])}"
+        scores = table["score"].to_numpy().reshape(2, 5)
+        assert (np.diff(scores, axis=1) <= 0).all()
+
+    def test_a_known_user_is_their_history(self, model: Recommender) -> None:
+        row = int(model.log.users.positions(["u007"])[0])
+        history = model.log.items.take(model.log.matrix[[row]].indices).to_pylist()
+        known = model.recommend(["u007"], k=6).drop_columns(["user"])
+        given = model.recommend(histories=[history], k=6).drop_columns(["user"])
+        assert known["item"].to_pylist() == given["item"].to_pylist()
+
+    def test_everybody(self, model: Recommender) -> None:
+        table = model.recommend(k=3)
+        assert table.num_rows == 3 * model.log.n_users
+        assert table["user"].unique().to_pylist() == model.log.users.ids.to_pylist()
+
+    def test_seen_items_are_left_out_unless_wanted(self, model: Recommender) -> None:
+        history = ["i00", "i01", "i02", "i03"]
+        fresh = set(model.recommend(histories=[history], k=60)["item"].to_pylist())
+        assert not fresh & set(history)
+        assert len(fresh) == 56
+        every = model.recommend(histories=[history], k=60, exclude_seen=False)
+        assert every.num_rows == 60
+
+    def test_filters(self, model: Recommender) -> None:
+        only = model.recommend(["u001"], k=10, only=["i10", "i20", "i30"], exclude_seen=False)
+        assert sorted(only["item"].to_pylist()) == ["i10", "i20", "i30"]
+        full = model.recommend(["u001"], k=5)["item"].to_pylist()
+        without = model.recommend(["u001"], k=4, exclude=full[:1])["item"].to_pylist()
+        assert without == full[1:]
+        with pytest.raises(DataError, match="none of the items in only="):
+            model.recommend(["u001"], only=["nope"])
+        with pytest.warns(UserWarning, match="'nope'"):
+            model.recommend(["u001"], exclude=["nope"])
+
+    def test_unknown_users(self, model: Recommender) -> None:
+        with pytest.warns(UserWarning, match="'stranger'"):
+            table = model.recommend(["u001", "stranger"], k=3)
+        assert table["source"].to_pylist() == ["model"] * 3 + ["popular"] * 3
+        popular = model.log.items.take(np.argsort(-model.popularity, kind="stable")[:3]).to_pylist()
+        assert table["item"].to_pylist()[3:] == popular
+        with pytest.warns(UserWarning, match="skipped"):
+            assert model.recommend(["stranger", "u001"], k=3, on_unknown="skip")[
+                "user"
+            ].unique().to_pylist() == ["u001"]
+        with pytest.raises(DataError, match="unknown users: 'stranger'"):
+            model.recommend(["stranger"], on_unknown="error")
+        with pytest.raises(ConfigError, match="on_unknown"):
+            model.recommend(["u001"], on_unknown="guess")  # type: ignore[arg-type]
+
+    def test_empty_and_unknown_histories(self, model: Recommender) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            table = model.recommend(histories=[[], ["i05"]], k=2)
+        assert table["source"].to_pylist() == ["popular", "popular", "model", "model"]
+        with pytest.warns(UserWarning, match="'zzz'"):
+            partly = model.recommend(histories=[["i05", "zzz"]], k=2)
+        assert partly["item"].to_pylist() == table["item"].to_pylist()[2:]
+        with pytest.raises(DataError, match="unknown items: 'zzz'"):
+            model.recommend(histories=[["zzz"]], on_unknown="error")
+
+    def test_bad_questions(self, model: Recommender) -> None:
+        with pytest.raises(ConfigError, match="k is 0"):
+            model.recommend(["u001"], k=0)
+        with pytest.raises(ConfigError, match="one of them"):
+            model.recommend(["u001"], histories=[["i01"]])
+        with pytest.raises(ConfigError, match="list of histories"):
+            model.recommend(histories=["i01", "i02"])
+
+    def test_similar(self, model: Recommender) -> None:
+        table = model.similar("i05", k=7)
+        assert table.column_names == ["item", "rank", "score", "title"]
+        assert table.num_rows == 7
+        assert "i05" not in table["item"].to_pylist()
+        with pytest.raises(DataError, match="'nope'"):
+            model.similar("nope")
+
+    # ---- weights ----------------------------------------------------------------------------------------
+    def test_weights_are_honoured(self, small_log: Interactions) -> None:
+        """An item weighted three times as much scores higher with those who have it."""
+        weighted = small_log.matrix.copy()
+        weighted.data = np.where(weighted.indices == 20, 3.0, 1.0).astype(np.float32)
+        fixed = self.make().fit(small_log).selected
+        plain = self.make().with_settings(**fixed).fit(small_log)
+        heavy = self.make().with_settings(**fixed).fit(small_log.with_matrix(weighted))
+        having = np.flatnonzero(small_log.matrix[:, [20]].toarray().ravel())
+        before, after = (model.score(model.log.matrix[having])[:, 20].mean() for model in (plain, heavy))
+        assert after > 1.5 * before > 0
+
+    # ---- disk -------------------------------------------------------------------------------------------
+    def test_saved_and_loaded_it_recommends_the_same(self, model: Recommender, tmp_path: Path) -> None:
+        model.save(tmp_path / "model")
+        for loaded in (models.load(tmp_path / "model"), type(model).load(tmp_path / "model")):
+            assert type(loaded) is type(model)
+            assert loaded.selected == model.selected
+            assert loaded.candidates == model.candidates
+            assert loaded.recommend(k=5).equals(model.recommend(k=5))
+            assert loaded.similar("i05").equals(model.similar("i05"))
+
+    def test_another_model_is_not_loaded_by_mistake(self, model: Recommender, tmp_path: Path) -> None:
+        model.save(tmp_path / "model")
+        other = next(models.class_of(name) for name in models.NAMES if name != model.name)
+        with pytest.raises(ArtifactError, match=f"'{model.name}'.*expected '{other.name}'"):
+            other.load(tmp_path / "model")
+
+    def test_integer_ids_survive(self, checkerboard: Interactions, tmp_path: Path) -> None:
+        model = self.make().fit(checkerboard)
+        model.save(tmp_path / "model")
+        loaded = models.load(tmp_path / "model")
+        assert loaded.log.items == checkerboard.items
+        assert loaded.recommend(["3"], k=2).equals(
+            model.recommend([3], k=2).cast(loaded.recommend(["3"], k=2).schema)
+        )

@@ -1,0 +1,52 @@
+"""EASE against its formula written densely, and on real data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError
+from infrec.models import EASE
+from tests.models.contract import RecommenderContract
+
+
+class TestEASE(RecommenderContract):
+    checkerboard_hits = 20
+    small_log_hr10 = (62.5, 67.5)
+
+    def make(self) -> EASE:
+        return EASE()
+
+
+@pytest.mark.parametrize("reg", [0.5, 10.0, 300.0])
+def test_the_formula(small_log: Interactions, reg: float) -> None:
+    x = small_log.matrix.toarray().astype(np.float64)
+    p = np.linalg.inv(x.T @ x + reg * np.eye(60))
+    b = np.eye(60) - p / np.diag(p)
+    np.fill_diagonal(b, 0)
+    model = EASE(reg=reg).fit(small_log)
+    np.testing.assert_allclose(model.weights, b, atol=1e-5)
+    np.testing.assert_allclose(model.score(small_log.matrix), x @ b, atol=1e-4)
+
+
+def test_each_column_is_the_ridge_of_one_item_on_the_others(small_log: Interactions) -> None:
+    """The theorem behind the closed form: column i solves ridge regression of item i on all other items."""
+    x = small_log.matrix.toarray().astype(np.float64)
+    weights = EASE(reg=7.0).fit(small_log).weights
+    for item in (0, 17, 59):
+        others = np.delete(x, item, axis=1)
+        solved = np.linalg.solve(others.T @ others + 7.0 * np.eye(59), others.T @ x[:, item])
+        np.testing.assert_allclose(np.delete(weights[:, item], item), solved, atol=1e-5)
+
+
+def test_the_grid_is_always_searched_and_fine() -> None:
+    grid = EASE.search_space["reg"]
+    assert len(grid) <= 12
+    assert max(np.array(grid[1:]) / np.array(grid[:-1])) <= 10
+
+
+@pytest.mark.parametrize("reg", [-1, "much", True, float("nan")])
+def test_bad_settings(reg: object) -> None:
+    with pytest.raises(ConfigError, match="reg is"):
+        EASE(reg=reg)  # type: ignore[arg-type]
