@@ -71,6 +71,7 @@ class InfiniteAE(Recommender):
     ) -> None:
         super().__init__(InfiniteAESettings(reg, depth, dtype))
         self._alpha: NDArray[np.floating[Any]] | None = None
+        self._solved_here = False  # α is the ridge solution on `log`, so that K α needs no K
 
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
@@ -80,7 +81,7 @@ class InfiniteAE(Recommender):
         solver, kernel_of = None, None
         for changes in variants:
             model = self.with_settings(**changes)
-            model._log = interactions
+            model._log, model._solved_here = interactions, True
             reg, depth, dtype = model.settings.reg, model.settings.depth, model.settings.dtype
             if kernel_of != (depth, dtype):
                 progress("kernel", 0, 1)
@@ -99,7 +100,7 @@ class InfiniteAE(Recommender):
         for _, fitted in self.path(interactions, [{}], progress):
             if isinstance(fitted, InfrecError):
                 raise fitted
-            self._alpha = fitted._alpha
+            self._alpha, self._solved_here = fitted._alpha, True
         return self
 
     @property
@@ -131,6 +132,8 @@ class InfiniteAE(Recommender):
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         """K α = X − λ (tr K / n) α, without K."""
+        if not self._solved_here:
+            return super().fitted_scores(rows)
         scores = self.log.matrix[rows].toarray()
         if self.settings.reg != 0:
             scores -= self.alpha.dtype.type(self.shift) * self.alpha[rows]
