@@ -1,0 +1,215 @@
+"""`distill`: a log in, a few hundred synthetic users out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infrec.data import Interactions
+from infrec.distillation.config import Config
+from infrec.distillation.holdout import held_out
+from infrec.distillation.summary import Summary
+from infrec.errors import ConfigError
+from infrec.progress import Progress, silent
+from infrec.splits import Split
+
+if TYPE_CHECKING:
+    from infrec.distillation.loop import OnValidate
+
+FEWEST = 25  # users that a search for the smallest summary begins with
+
+
+def distill(
+    data: Split | Interactions,
+    users: int | None = None,
+    *,
+    mode: str | None = None,
+    per_user: float | None = None,
+    total: int | None = None,
+    percent: float | None = None,
+    gamma: int | None = None,
+    target: float | None = None,
+    seed: int | None = None,
+    config: Config | None = None,
+    on_validate: OnValidate | None = None,
+    run_directory: str | PathLike[str] | None = None,
+    resume: bool = False,
+    progress: Progress = silent,
+    **settings: Any,
+) -> Summary:
+    """Distil the train part of a split (or a log, of which a tenth is held out) into synthetic users.
+
+    users: how many (500). per_user, total, percent: how many interactions, as a mean per synthetic user, in
+    all, or in percent of the train part. gamma: per_user in the paper's words: the number of draws
+    (published) or the mass of a row (soft).
+    target: instead of `users`, the share of full-data quality (HR@100 on validation) that the smallest
+    summary reaches.
+    config, settings: `Config`, or single settings of it by name; the defaults are those of the mode.
+    on_validate: judges a summary; by default ∞-AE on the validation items.
+    run_directory: keeps checkpoints there, to be resumed with `resume=True` after any kind of end.
+    """
+    train, val = _train_and_validation(data, 42 if seed is None else seed)
+    asked = {"users": users, "seed": seed, "mode": mode, **settings}
+    if gamma is not None:
+        asked |= {"draws": gamma, "mass": float(gamma)}
+        if (mode or (config.mode if config else "discrete")) == "discrete" and not (total or percent):
+            per_user = per_user or float(gamma)
+    if target is not None:
+        if users is not None:
+            raise ConfigError(
+                "both users and target are given; expected one: target chooses the number of users."
+            )
+        if not 0 < target <= 1:
+            raise ConfigError(
+                f"target is {target}; expected a share above 0 and at most 1, for example 0.95."
+            )
+    chosen = {name: value for name, value in asked.items() if value is not None}
+    base = replace(config, **chosen) if config is not None else Config.of(**{"mode": "discrete", **chosen})
+
+    def one(count: int) -> Summary:
+        size = _per_user(per_user, total, percent, count, train.n_interactions)
+        complete = replace(base, users=count, per_user=base.per_user if size is None else size).resolved(
+            n_users=train.n_users, n_items=train.n_items, interactions=train.n_interactions
+        )
+        place = None if run_directory is None else Path(run_directory)
+        if place is not None and target is not None:
+            place = place / f"users-{count}"
+        return _distilled(train, val, complete, on_validate, place, resume, progress)
+
+    if target is None:
+        return one(base.users)
+    return _smallest(one, target, _full_quality(train, val, progress), train.n_users, progress)
+
+
+def _distilled(
+    train: Interactions,
+    val: Interactions,
+    config: Config,
+    on_validate: OnValidate | None,
+    place: Path | None,
+    resume: bool,
+    progress: Progress,
+) -> Summary:
+    import jax
+
+    from infrec.distillation import loop, starts
+    from infrec.distillation.checkpoint import RunDirectory
+    from infrec.distillation.validation import Validator
+
+    if on_validate is None:
+        on_validate = Validator(
+            train.matrix, val.matrix, criterion=config.criterion, depth=config.depth, seed=config.seed
+        )
+    done = loop.run(
+        train.matrix,
+        config,
+        on_validate=on_validate,
+        directory=None if place is None else RunDirectory(place),
+        resume=resume,
+        progress=progress,
+    )
+    track = done.track
+    # λ was chosen together with the summary, so it alone is the grid of models that are fitted on it.
+    about = {
+        "mode": config.mode,
+        "start": config.start,
+        "start_meaning": starts.MEANING[config.start],
+        "seed": config.seed,
+        "steps": track.step,
+        "best_step": track.best_step,
+        "reg": track.best_reg,
+        "reg_grid": [track.best_reg],
+        "criterion": config.criterion,
+        "validation": track.best_metrics,
+        "seconds": round(track.seconds, 3),
+        "ms_per_step": done.ms_per_step,
+        "device": jax.devices()[0].device_kind,
+        "source": {
+            "users": train.n_users,
+            "items": train.n_items,
+            "interactions": train.n_interactions,
+        },
+        "settings": config.to_dict(),
+        "history": [
+            {k: v if v is not None and np.isfinite(v) else None for k, v in row.items()}
+            for row in track.history
+        ],
+    }
+    return Summary.of_array(done.x_hat, train, about)
+
+
+# ---- size ----------------------------------------------------------------------------------------------
+def _per_user(
+    per_user: float | None, total: int | None, percent: float | None, users: int, interactions: int
+) -> float | None:
+    given = [value for value in (per_user, total, percent) if value is not None]
+    if len(given) > 1:
+        raise ConfigError("per_user, total and percent all set the size; expected at most one of them.")
+    if given and not given[0] > 0:
+        raise ConfigError(f"the size of the summary is {given[0]}; expected a number above 0.")
+    if total is not None:
+        per_user = total / users
+    if percent is not None:
+        per_user = percent / 100 * interactions / users
+    if per_user is not None and per_user < 1:
+        raise ConfigError(
+            f"{per_user * users:.0f} interactions for {users} synthetic users were asked for; expected "
+            "at least one for each: use fewer users or a larger size."
+        )
+    return per_user
+
+
+def _smallest(
+    one: Callable[[int], Summary], target: float, full: float, largest: int, progress: Progress
+) -> Summary:
+    """Doubling until the target is reached, then bisection to within an eighth."""
+    quality: dict[int, float] = {}
+    found: dict[int, Summary] = {}
+
+    def reaches(count: int) -> bool:
+        found[count] = one(count)
+        quality[count] = found[count].about["validation"]["HR@100"] / full
+        progress("target", len(quality), None, users=count, share=quality[count], target=target)
+        return quality[count] >= target
+
+    low, high = 0, min(FEWEST, largest)
+    while not reaches(high) and high < largest:
+        low, high = high, min(2 * high, largest)
+    while quality[high] >= target and high - low > max(1, high // 8):
+        middle = (low + high) // 2
+        if reaches(middle):
+            high = middle
+        else:
+            low = middle
+    best = high if quality[high] >= target else max(quality, key=lambda count: quality[count])
+    note = {
+        "asked": target,
+        "reached": quality[best] >= target,
+        "full_data": full,
+        "tried": {str(count): round(share, 4) for count, share in quality.items()},
+    }
+    return replace(found[best], about={**found[best].about, "target": note})
+
+
+def _full_quality(train: Interactions, val: Interactions, progress: Progress) -> float:
+    """HR@100 on validation, in percent, of the exact ∞-AE on all users."""
+    from infrec.models import InfiniteAE
+
+    model = InfiniteAE().fit(train, validation=val, progress=progress)
+    return max(candidate.score for candidate in model.candidates if candidate.score is not None)
+
+
+# ---- validation items ----------------------------------------------------------------------------------
+def _train_and_validation(data: Split | Interactions, seed: int) -> tuple[Interactions, Interactions]:
+    if isinstance(data, Split):
+        return (data.train, data.val) if data.val.n_interactions else held_out(data.train, seed)
+    if data.parts is not None:
+        from infrec.splits import holdout
+
+        return _train_and_validation(holdout(data, seed=seed), seed)
+    return held_out(data, seed)

@@ -1,0 +1,241 @@
+"""The outer loop: steps, validation, the best summary so far, early stopping, checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from infrec.distillation import starts
+from infrec.distillation import step as steps
+from infrec.distillation.blocks import Feed
+from infrec.distillation.checkpoint import Interrupted, RunDirectory, asked_to_stop, fingerprint
+from infrec.distillation.config import Config
+from infrec.distillation.step import Data, State
+from infrec.distillation.validation import Verdict
+from infrec.errors import SolveError
+from infrec.progress import Progress, silent
+from infrec.randomness import generator
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+OnValidate = Callable[[Any, Sequence[float]], Verdict]
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+
+@dataclass
+class Track:
+    """What the loop knows beside the state: all of it goes into a checkpoint's manifest."""
+
+    step: int = 0
+    validated: int = -1  # the last step that was validated
+    best: float = -1.0
+    best_step: int = 0
+    best_reg: float = 0.0
+    best_metrics: dict[str, float] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    finished: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The best summary of a run and how it came about."""
+
+    x_hat: np.ndarray
+    track: Track
+    ms_per_step: float | None  # median, without compilation; None when no step was timed
+
+
+class _Run:
+    def __init__(
+        self, train: sp.csr_array, config: Config, on_validate: OnValidate, progress: Progress, seed: int
+    ) -> None:
+        assert config.validate_every is not None and config.steps is not None, "settings must be resolved"
+        self.every, self.steps = config.validate_every, config.steps
+        self.config, self.on_validate, self.progress = config, on_validate, progress
+        self.compiled_for = config.compiled_for()
+        self.on_gpu = jax.default_backend() == "gpu"
+        self.feed = Feed(train, batch=config.batch, parts=config.accumulate, seed=seed, on_gpu=self.on_gpu)
+        words = generator(seed, "distillation").integers(0, 2**32, 2, dtype=np.uint32)
+        self.data = Data(
+            jnp.asarray(starts.row_sizes(train, config)),
+            jnp.float32(train.nnz / train.shape[0]),
+            jnp.asarray(words),
+        )
+        self.track, self.best = Track(), np.zeros((0, 0), np.float32)
+        self.state: State = steps.begin(jnp.asarray(starts.logits(train, config)), config.reg)
+        self.times: list[float] = []
+        self.loss = float("nan")
+
+    # ---- validation
+    # ------------------------------------------------------------------------------------------------
+    def validate(self) -> None:
+        """Score the summary as it is, re-choose λ, keep the best."""
+        at = self.track.step
+        x_hat = steps.summary(self.state.averaged, self.data, jnp.uint32(at), self.compiled_for)
+        grid = self.config.reg_grid
+        if self.config.reg_rate:
+            grid = (*grid, float(jnp.exp(self.state.log_reg)))
+        verdict = self.on_validate(x_hat, grid)
+        # Before the first step the summary is noise, and the best λ for noise is a large one, on which
+        # nothing is learnt.
+        if at and self.config.rechoose and not self.config.reg_rate:
+            self.state = self.state._replace(log_reg=_log(verdict.reg))
+        self.track.validated = at
+        self.track.history.append({"step": at, "loss": self.loss, "reg": verdict.reg, **verdict.metrics})
+        if verdict.value > self.track.best:
+            self.best = np.asarray(x_hat)
+            self.track.best, self.track.best_step, self.track.best_reg = verdict.value, at, verdict.reg
+            self.track.best_metrics = dict(verdict.metrics)
+
+    def exhausted(self) -> bool:
+        patience = self.config.patience
+        waited = self.track.step - self.track.best_step
+        return self.track.step >= self.steps or (patience is not None and waited >= patience)
+
+    # ---- steps
+    # -----------------------------------------------------------------------------------------------------
+    def advance(self, count: int) -> None:
+        """`count` steps; their losses are looked at once they are all under way."""
+        began, losses = time.perf_counter(), []
+        for _ in range(count):
+            at = jnp.uint32(self.track.step)
+            parts = [self.feed.at(self.track.step, part) for part in range(self.feed.parts)]
+            if len(parts) == 1:
+                self.state, loss = steps.step(self.state, parts[0], self.data, at, self.compiled_for)
+            else:
+                self.state, loss = steps.accumulated(self.state, parts, self.data, at, self.compiled_for)
+            losses.append(loss)
+            self.track.step += 1
+        values = np.asarray(jnp.stack(losses))
+        self.times.append((time.perf_counter() - began) / count)
+        if np.isfinite(values[-1]):
+            self.loss = float(values[-1])
+        else:
+            self.raise_reg()
+
+    def raise_reg(self) -> None:
+        """λ was too small for float32, the loss is NaN and the step did nothing: go on with a larger one."""
+        now = float(jnp.exp(self.state.log_reg))
+        larger = [reg for reg in sorted(self.config.reg_grid) if reg > now * 1.01]
+        if not larger:
+            raise SolveError(
+                f"the loss is not finite at step {self.track.step} (λ={now:g}, {self.config.users} synthetic "
+                "users); use a larger λ in reg_grid, a smaller rate, or precision='highest'."
+            )
+        self.state = self.state._replace(log_reg=_log(larger[0]))
+
+    def report(self, seconds: float) -> None:
+        track, config = self.track, self.config
+        per_step = float(np.median(self.times[1:] or self.times or [0.0]))
+        last = track.history[-1].get(config.criterion, float("nan")) if track.history else float("nan")
+        self.progress(
+            "distil", track.step, self.steps, loss=self.loss, validation=last, best=track.best,
+            best_step=track.best_step, seconds=seconds, seconds_left=per_step * (self.steps - track.step),
+        )  # fmt: skip
+
+    # ---- checkpoints
+    # -----------------------------------------------------------------------------------------------
+    def arrays(self) -> dict[str, np.ndarray]:
+        adam = self.state.adam
+        return {
+            "logits": np.asarray(self.state.logits), "log_reg": np.asarray(self.state.log_reg)[None],
+            "count": np.asarray(adam.count)[None], "best": self.best,
+            "averaged": np.asarray(self.state.averaged),
+            "mean_logits": np.asarray(adam.mu[0]), "mean_reg": np.asarray(adam.mu[1])[None],
+            "square_logits": np.asarray(adam.nu[0]), "square_reg": np.asarray(adam.nu[1])[None],
+        }  # fmt: skip
+
+    def restore(self, manifest: Any, arrays: Any) -> None:
+        a = {name: jnp.asarray(array) for name, array in arrays.items() if name != "best"}
+        adam = optax.ScaleByAdamState(
+            a["count"][0], (a["mean_logits"], a["mean_reg"][0]), (a["square_logits"], a["square_reg"][0])
+        )
+        self.state = State(a["logits"], a["log_reg"][0], a["averaged"], adam)
+        self.best = np.asarray(arrays["best"])
+        track = manifest["track"]
+        self.loss = float("nan") if manifest["loss"] is None else manifest["loss"]
+        self.track = Track(**track)
+
+    def facts(self, identity: dict[str, Any]) -> dict[str, Any]:
+        loss = self.loss if np.isfinite(self.loss) else None
+        track = {**vars(self.track), "history": [_plain(row) for row in self.track.history]}
+        return {"identity": identity, "track": track, "loss": loss}
+
+
+def run(
+    train: sp.csr_array,
+    config: Config,
+    *,
+    on_validate: OnValidate,
+    directory: RunDirectory | None = None,
+    resume: bool = False,
+    progress: Progress = silent,
+) -> Result:
+    """Distil `train` with settings that are `Config.resolved` for it.
+
+    on_validate: called with X̂ and the λ grid; says how good the summary is and which λ is best (`Verdict`).
+    directory: where to keep checkpoints; SIGTERM and SIGINT then save and raise `Interrupted`.
+    """
+    this = _Run(train, config, on_validate, progress, config.seed)
+    identity = {"data": fingerprint(train), **config.to_dict()}
+    with ExitStack() as stack:
+        stop = None
+        if directory is not None:
+            stack.enter_context(directory)
+            found = directory.load(resume=resume, identity=identity)
+            if found is not None:
+                this.restore(found.manifest, found.arrays)
+            stop = stack.enter_context(asked_to_stop())
+        began = saved = time.monotonic()
+        before = this.track.seconds
+
+        def save() -> None:
+            nonlocal saved
+            if directory is not None:
+                this.track.seconds = before + time.monotonic() - began
+                directory.save(this.facts(identity), this.arrays())
+                saved = time.monotonic()
+
+        while not this.track.finished:
+            if this.track.step % this.every == 0 or this.track.step >= this.steps:
+                if this.track.validated != this.track.step:
+                    this.validate()
+                    if this.exhausted():
+                        this.track.finished = True
+                    save()
+                    this.report(before + time.monotonic() - began)
+                if this.track.finished:
+                    break
+            # A GPU is fed up to the next validation, with a look at the signals in between; the CPU step by
+            # step.
+            until = min(this.every - this.track.step % this.every, this.steps - this.track.step)
+            this.advance(min(until, 25) if this.on_gpu else 1)
+            this.report(before + time.monotonic() - began)
+            if stop is not None and directory is not None and stop.is_set():
+                save()
+                at = f"stopped at step {this.track.step} of {this.steps}"
+                raise Interrupted(f"{at}; the checkpoint in {directory.path} resumes from there.")
+            if time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                save()
+        if directory is None:
+            this.track.seconds = before + time.monotonic() - began
+    timed = this.times[1:]
+    return Result(this.best, this.track, float(np.median(timed)) * 1e3 if timed else None)
+
+
+def _log(reg: float) -> jax.Array:
+    return jnp.log(jnp.float32(max(reg, 1e-12)))
+
+
+def _plain(row: dict[str, float]) -> dict[str, float | None]:
+    return {name: value if value is not None and np.isfinite(value) else None for name, value in row.items()}

@@ -1,0 +1,71 @@
+"""Where the logits begin, and how many interactions each synthetic user gets.
+
+`users` takes the rows of random real users: quick and good, but a released summary may still resemble its
+seeds. `popularity` knows only how often each item occurs, and adds noise: it touches no single user.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infrec.randomness import generator
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+    from numpy.typing import NDArray
+
+    from infrec.distillation.config import Config
+
+LARGEST_SHARE = 0.25  # of the items in one synthetic user
+
+MEANING = {
+    "users": (
+        "The logits started as the rows of random real users, so a synthetic user may still resemble its "
+        "seed: do not pass the summary on as anonymous."
+    ),
+    "popularity": (
+        "The logits started from how often each item occurs, and noise: no single user's history was "
+        "a starting point."
+    ),
+}
+
+
+def row_sizes(train: sp.csr_array, config: Config) -> NDArray[np.int32]:
+    """How many interactions each synthetic user has: quantiles of the real activity, scaled to the mean."""
+    activity = np.sort(np.diff(train.indptr)).astype(float)
+    at = (np.arange(config.users) + 0.5) / config.users
+    assert config.per_user is not None and config.size_power is not None
+    sizes = np.maximum(np.quantile(activity, at), 1e-9) ** config.size_power
+    largest = max(1.0, LARGEST_SHARE * train.shape[1], config.per_user)
+    for _ in range(20):  # clipping moves the mean; scaling it back moves the clipped ones
+        sizes = np.clip(sizes * config.per_user / sizes.mean(), 1, largest)
+    return np.sort(rounded(sizes, round(config.per_user * config.users))).astype(np.int32)
+
+
+def rounded(sizes: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+    """Whole numbers of at least 1 with this sum where possible, as near to the sizes as can be."""
+    whole = np.maximum(np.floor(sizes).astype(np.int64), 1)
+    left = int(np.clip(total - whole.sum(), 0, len(whole)))
+    whole[np.argsort(whole - sizes, kind="stable")[:left]] += 1
+    return whole
+
+
+def logits(train: sp.csr_array, config: Config) -> NDArray[np.float32]:
+    """[users, items] to start from."""
+    rng = generator(config.seed, "start")
+    n, d = train.shape
+    if config.start == "users":
+        rows = rng.choice(n, config.users, replace=False)
+        rows = rows[
+            np.argsort(np.diff(train.indptr)[rows], kind="stable")
+        ]  # small rows first, as `row_sizes` has them
+        first = np.minimum(train[rows].toarray(), 1.0)
+    else:
+        counts = np.bincount(train.indices, minlength=d)
+        prior = np.log((counts + 0.5) / (n + 1.0))
+        first = prior[None, :] + rng.gumbel(size=(config.users, d))
+        first /= first.std()
+    noise = rng.standard_normal((config.users, d)) * config.start_noise if config.start_noise else 0.0
+    return (config.start_scale * first + noise).astype(np.float32)

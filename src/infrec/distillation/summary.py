@@ -1,0 +1,178 @@
+"""A summary is a log: a few synthetic users over the items of the source, and how they were made.
+
+On disk (an artifact of the kind `summary`): `interactions.parquet` with user, item, weight; `items.parquet`
+with the whole item vocabulary of the source, because the kernel divides by the number of items; the λ grid
+and everything about the distillation in the manifest.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from infrec import artifacts
+from infrec.data import Interactions, Vocabulary
+from infrec.data.interactions import canonical
+from infrec.distillation.config import REG_GRID
+from infrec.errors import ArtifactError, DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KINDS = ("summary", "sample")
+
+
+@dataclass(frozen=True, eq=False)
+class Summary(Interactions):
+    """`Interactions` of synthetic (or sampled) users, so that any model fits it as it fits a log.
+
+    about: settings, seed, source, validation, time; what the manifest holds.
+    kind: `summary` when distilled, `sample` when chosen by a sampler.
+    """
+
+    about: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "summary"
+
+    @classmethod
+    def of(cls, log: Interactions, *, about: Mapping[str, Any] | None = None, kind: str = "summary") -> Self:
+        """Any log as a summary or a sample, for saving in this format."""
+        return cls(
+            log.matrix, log.users, log.items, item_info=log.item_info, about=dict(about or {}), kind=kind
+        )
+
+    @classmethod
+    def of_array(
+        cls, x_hat: NDArray[np.floating[Any]], source: Interactions, about: Mapping[str, Any]
+    ) -> Self:
+        """A matrix of synthetic users over the items of `source`."""
+        return cls(
+            canonical(sp.csr_array(x_hat)),
+            Vocabulary.numbered(len(x_hat)),
+            source.items,
+            item_info=source.item_info,
+            about=dict(about),
+        )
+
+    @property
+    def discrete(self) -> bool:
+        """Whether every interaction has the weight 1."""
+        return not self.weighted
+
+    @property
+    def reg(self) -> float | None:
+        """The λ of ∞-AE that was best on validation."""
+        return self.about.get("reg")
+
+    @property
+    def reg_grid(self) -> tuple[float, ...]:
+        """The λ values to try for ∞-AE on this summary."""
+        return tuple(self.about.get("reg_grid", REG_GRID))
+
+    @cached_property
+    def bytes(self) -> int:
+        """The size of `interactions.parquet`."""
+        return len(self.parquet())
+
+    def parquet(self) -> builtins.bytes:
+        """`interactions.parquet`: sorted by user and item, so that differences take few bits."""
+        table = self.to_table().select(["user", "item", "weight"])
+        encodings = {
+            name: "DELTA_BINARY_PACKED"
+            for name in ("user", "item")
+            if pa.types.is_integer(table.schema.field(name).type)
+        }
+        if self.weighted:
+            encodings["weight"] = "BYTE_STREAM_SPLIT"
+        rest = [name for name in table.column_names if name not in encodings]
+        sink = io.BytesIO()
+        pq.write_table(
+            table,
+            sink,
+            compression="zstd",
+            compression_level=9 if self.weighted else 19,
+            use_dictionary=rest or False,
+            column_encoding=encodings,
+            write_statistics=False,
+            store_schema=False,
+        )
+        return sink.getvalue()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it as a directory; an older one of ours is replaced in one step."""
+        items = pa.table({"item": self.items.ids})
+        for name in self.item_info.column_names if self.item_info is not None else ():
+            items = items.append_column(f"info.{name}", self.item_info.column(name))  # type: ignore[union-attr]
+        facts = {
+            "users": self.n_users,
+            "items": self.n_items,
+            "interactions": self.n_interactions,
+            "discrete": self.discrete,
+            "reg_grid": list(self.reg_grid),
+            **{name: value for name, value in self.about.items() if name != "reg_grid"},
+        }
+        artifacts.write(
+            path,
+            kind=self.kind,
+            manifest=facts,
+            tables={"items": items},
+            files={"interactions.parquet": self.parquet()},
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a summary or a sample back; every byte is checked."""
+        found = artifacts.read(path)
+        if found.kind not in KINDS:
+            raise ArtifactError(f"{path} holds a {found.kind}; expected a summary or a sample.")
+        try:
+            log = _log(found.tables["items"], found.tables["interactions"])
+        except (KeyError, DataError) as failure:
+            raise ArtifactError(
+                f"{path} is no complete {found.kind} ({failure}); write it again."
+            ) from failure
+        own = (
+            "format",
+            "format_version",
+            "kind",
+            "versions",
+            "files",
+            "users",
+            "items",
+            "interactions",
+            "discrete",
+        )
+        about = {name: value for name, value in found.manifest.items() if name not in own}
+        return cls.of(log, about=about, kind=found.kind)
+
+    def __repr__(self) -> str:
+        return (
+            f"Summary({self.n_users:,} users × {self.n_items:,} items, {self.n_interactions:,} interactions, "
+            f"{'discrete' if self.discrete else 'weighted'})"
+        )
+
+
+def _log(items: pa.Table, table: pa.Table) -> Interactions:
+    vocabulary = Vocabulary(items.column("item").combine_chunks())
+    info = {
+        name.removeprefix("info."): items.column(name)
+        for name in items.column_names
+        if name.startswith("info.")
+    }
+    ids = table.column("user").combine_chunks()
+    users = Vocabulary.of(ids.unique())
+    row, column = users.positions(ids), vocabulary.positions(table.column("item").combine_chunks())
+    if (column < 0).any():
+        raise DataError("interactions.parquet names an item that items.parquet lacks")
+    weight = np.asarray(table.column("weight").to_numpy(), np.float32)
+    matrix = sp.csr_array((weight, (row, column)), shape=(len(users), len(vocabulary)))
+    return Interactions(canonical(matrix), users, vocabulary, item_info=pa.table(info) if info else None)

@@ -1,0 +1,5 @@
+"""Smaller logs by a rule: the baselines that a distilled summary must beat."""
+
+from infrec.samplers.sample import STRATEGIES, sample
+
+__all__ = ["STRATEGIES", "sample"]

@@ -1,0 +1,107 @@
+"""One contract for every sampler: a log, a strategy and a size in; a log over the same items out.
+
+`user-rns`, `head-user` and `svp-cf` put the users in an order and take them from the front, whole, until the
+number of users or the share of interactions is reached. `interaction-rns` takes interactions one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError, DataError
+from infrec.randomness import generator
+from infrec.samplers import svp_cf
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _random_order(log: Interactions, seed: int) -> NDArray[np.int64]:
+    """User-RNS: every order of the users is equally likely."""
+    return generator(seed, "user-rns").permutation(log.n_users)
+
+
+def _most_active_first(log: Interactions, seed: int) -> NDArray[np.int64]:
+    """Head-user: most interactions first; equals in the order of the users."""
+    return np.argsort(-log.user_counts, kind="stable")
+
+
+def _hardest_first(log: Interactions, seed: int) -> NDArray[np.int64]:
+    """SVP-CF user: largest inverse AUC under a proxy model first; equals in the order of the users."""
+    return np.argsort(-svp_cf.inverse_auc(log.matrix, seed=seed), kind="stable")
+
+
+ORDERS: dict[str, Callable[[Interactions, int], NDArray[np.int64]]] = {
+    "user-rns": _random_order,
+    "head-user": _most_active_first,
+    "svp-cf": _hardest_first,
+}
+STRATEGIES = ("interaction-rns", *ORDERS)
+
+
+def sample(
+    log: Interactions,
+    *,
+    strategy: str,
+    percent: float | None = None,
+    users: int | None = None,
+    seed: int = 42,
+) -> Interactions:
+    """A part of the log, by percent of its interactions or by number of users; the items stay the same.
+
+    Samplers of users return exactly `users` users, or the fewest whole users from the front of their order
+    that together hold `percent` % of the interactions. `interaction-rns` returns exactly the rounded number
+    of interactions (for `users` = N: the share N / all users of them); users left without any are dropped.
+    """
+    if strategy not in STRATEGIES:
+        raise ConfigError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}.")
+    _check_size(log, percent, users)
+    if strategy == "interaction-rns":
+        share = percent / 100 if percent is not None else _whole(users) / log.n_users
+        return _interactions(log, max(1, round(share * log.n_interactions)), seed)
+    order = ORDERS[strategy](log, seed)
+    if percent is not None:
+        held = np.cumsum(log.user_counts[order])
+        budget = percent / 100 * log.n_interactions
+        # A budget of 100 % may exceed the whole by rounding: then everybody is taken.
+        users = min(int(np.searchsorted(held, budget * (1 - 1e-12))) + 1, log.n_users)
+    return log.select_users(np.sort(order[: _whole(users)]))
+
+
+def _interactions(log: Interactions, n: int, seed: int) -> Interactions:
+    chosen = np.sort(generator(seed, "interaction-rns").choice(log.n_interactions, n, replace=False))
+    owner = np.repeat(np.arange(log.n_users), log.user_counts)[chosen]
+    matrix = sp.csr_array(
+        (log.matrix.data[chosen], (owner, log.matrix.indices[chosen])),
+        shape=log.matrix.shape,
+        dtype=np.float32,
+    )
+    time = None if log.time is None else log.time[chosen]
+    return log.with_matrix(matrix, time=time).select_users(np.unique(owner))
+
+
+def _check_size(log: Interactions, percent: float | None, users: int | None) -> None:
+    if (percent is None) == (users is None):
+        raise ConfigError(
+            "the size of a sample is given by `percent` or by `users`; expected exactly one of them."
+        )
+    if percent is not None and not 0 < percent <= 100:
+        raise ConfigError(f"percent is {percent:g}; expected more than 0 and at most 100.")
+    if users is not None and users < 1:
+        raise ConfigError(f"users is {users}; expected at least 1.")
+    if users is not None and users > log.n_users:
+        raise ConfigError(
+            f"{users:,} users were asked for, but the log has {log.n_users:,}; expected at most that."
+        )
+    if log.n_interactions == 0:
+        raise DataError("the log has no interactions; expected some to sample from.")
+
+
+def _whole(users: int | None) -> int:
+    assert users is not None
+    return users

@@ -1,0 +1,152 @@
+"""Settings are checked when they are made, each with a sentence of its own."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+from infrec.distillation import Config, distill, starts
+from infrec.distillation.config import MODES
+from infrec.errors import ConfigError, DataError
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"users": 0}, "users is 0; expected a whole number of at least 1"),
+        ({"users": -3}, "users is -3"),
+        ({"tau": 0.0}, "tau is 0.0; expected a finite number above 0"),
+        ({"tau": float("nan")}, "tau is nan"),
+        ({"draws": 0}, "draws is 0"),
+        ({"mass": -1.0}, "mass is -1.0"),
+        ({"per_user": 0.0}, "per_user is 0.0"),
+        ({"hidden": 1.0}, "hidden is 1.0; expected at least 0 and less than 1"),
+        ({"hidden": -0.1}, "hidden is -0.1"),
+        ({"steps": 0}, "steps is 0"),
+        ({"rate": float("inf")}, "rate is inf"),
+        ({"reg_grid": ()}, "reg_grid is empty"),
+        ({"reg_grid": (1.0, -1.0)}, "reg_grid is -1.0"),
+        ({"start": "heaven"}, "start is 'heaven'; expected one of popularity, users"),
+        ({"loss": "hinge"}, "loss is 'hinge'"),
+        ({"colour": 3}, "there is no setting 'colour'"),
+        ({"hide_one": True, "hidden": 0.0}, "hide_one is set"),
+        ({"batch": 0}, "batch is 0"),
+    ],
+)
+def test_bad_settings(settings: dict, says: str) -> None:
+    with pytest.raises(ConfigError, match=says.replace("(", r"\(")):
+        Config.of("discrete", **settings)
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(ConfigError, match="discrete, soft, published"):
+        Config.of("cubist")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_settings_survive_a_manifest(mode: str) -> None:
+    config = Config.of(mode, users=7, reg_grid=(0.1, 2.0))
+    assert Config.from_dict(config.to_dict()) == config
+
+
+def test_the_data_fills_the_gaps() -> None:
+    config = Config.of("soft", users=500).resolved(n_users=6040, n_items=3706, interactions=6040 * 131)
+    assert (config.draws, config.mass, config.per_user) == (200, 100, 131)
+    few = Config.of("soft", users=50).resolved(n_users=3000, n_items=1305, interactions=9000)
+    assert (few.draws, few.mass, few.per_user) == (100, 100, 10)
+
+
+class TestBadInput:
+    """More synthetic users than users, users = 0, one user, nothing: a sentence each, before any work."""
+
+    def test_more_synthetic_users_than_users(self, small_log: Interactions) -> None:
+        with pytest.raises(
+            ConfigError, match="500 synthetic users were asked for, but the log has 120 users"
+        ):
+            distill(small_log, users=500)
+
+    def test_no_users(self, small_log: Interactions) -> None:
+        with pytest.raises(ConfigError, match="users is 0"):
+            distill(small_log, users=0)
+
+    @pytest.mark.parametrize("gamma", [0, -5])
+    def test_gamma(self, small_log: Interactions, gamma: int) -> None:
+        with pytest.raises(ConfigError, match=f"draws is {gamma}"):
+            distill(small_log, users=5, gamma=gamma)
+
+    def test_tau(self, small_log: Interactions) -> None:
+        with pytest.raises(ConfigError, match="tau is -1"):
+            distill(small_log, users=5, tau=-1.0)
+
+    def test_one_user(self) -> None:
+        with pytest.raises(DataError, match="the log has 1 user"):
+            distill(Interactions.from_csr(np.ones((1, 9))), users=1)
+
+    def test_no_interactions(self) -> None:
+        with pytest.raises(DataError, match="no interactions"):
+            distill(Interactions.from_csr(np.zeros((3, 9))), users=1)
+
+    def test_nothing_to_validate_on(self) -> None:
+        with pytest.raises(DataError, match="no user has a validation item"):
+            distill(Interactions.from_csr(np.eye(5)), users=2, per_user=1)
+
+    def test_more_interactions_than_items(self, small_log: Interactions) -> None:
+        with pytest.raises(ConfigError, match="there are 60 items"):
+            distill(small_log, users=5, per_user=61)
+
+    def test_two_sizes(self, small_log: Interactions) -> None:
+        with pytest.raises(ConfigError, match="at most one"):
+            distill(small_log, users=5, per_user=5, percent=10)
+
+    def test_too_small_a_size(self, small_log: Interactions) -> None:
+        with pytest.raises(ConfigError, match="at least one for each"):
+            distill(small_log, users=50, total=20)
+
+    def test_target_and_users(self, small_log: Interactions) -> None:
+        with pytest.raises(ConfigError, match="both users and target"):
+            distill(small_log, users=5, target=0.9)
+
+    def test_target_out_of_range(self, small_log: Interactions) -> None:
+        with pytest.raises(ConfigError, match=r"target is 1\.5"):
+            distill(small_log, target=1.5)
+
+
+class TestStarts:
+    def test_row_sizes_follow_the_data_and_keep_the_total(self, small_log: Interactions) -> None:
+        config = Config(users=40, per_user=7.25, size_power=1.0)
+        sizes = starts.row_sizes(small_log.matrix, config)
+        assert sizes.sum() == 290
+        assert (np.diff(sizes) >= 0).all() and sizes.min() >= 1
+        even = starts.row_sizes(small_log.matrix, Config(users=40, per_user=7.25, size_power=0.0))
+        assert even.sum() == 290 and set(even) == {7, 8}
+        assert sizes.std() > even.std()
+
+    def test_popularity_start_sees_counts_only(self, small_log: Interactions) -> None:
+        """Two logs with the same item counts and other users give the same start."""
+        rng = np.random.default_rng(0)
+        dense = small_log.matrix.toarray()
+        shuffled = np.stack([rng.permutation(column) for column in dense.T]).T
+        config = Config(users=10, start="popularity")
+        one, other = (starts.logits(Interactions.from_csr(x).matrix, config) for x in (dense, shuffled))
+        np.testing.assert_array_equal(one, other)
+
+    def test_users_start_is_rows_of_users(self, small_log: Interactions) -> None:
+        found = starts.logits(small_log.matrix, Config(users=10, start="users", start_noise=0.0))
+        rows = {tuple(row) for row in small_log.matrix.toarray()}
+        assert all(tuple(row) in rows for row in found)
+
+    def test_an_item_nobody_has(self) -> None:
+        likes = np.random.default_rng(0).random((30, 12)) < 0.4
+        likes[:, 3] = False
+        found = starts.logits(Interactions.from_csr(likes).matrix, Config(users=5))
+        assert np.isfinite(found).all()
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "distillation.md").read_text(encoding="utf-8")
+    missing = [f.name for f in fields(Config) if f"| `{f.name}` |" not in page]
+    assert not missing

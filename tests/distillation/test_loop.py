@@ -1,0 +1,215 @@
+"""The loop: determinism, checkpoints that resume to the same bits, the lock, the ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+from infrec.distillation import Config, Interrupted, distill, loop
+from infrec.distillation.checkpoint import RunDirectory, fingerprint
+from infrec.distillation.validation import Verdict
+from infrec.errors import ArtifactError, ConfigError, SolveError
+
+STEPS = 12
+SMALL = {"users": 6, "per_user": 5, "steps": STEPS, "validate_every": 4, "patience": None}
+
+
+def _run(log: Interactions, *, seed: int = 1, **options):
+    config = {**SMALL, **{k: v for k, v in options.items() if k in Config.__dataclass_fields__}}
+    rest = {k: v for k, v in options.items() if k not in Config.__dataclass_fields__}
+    return distill(log, seed=seed, **config, **rest)
+
+
+@pytest.mark.parametrize("mode", ["discrete", "soft", "published"])
+def test_deterministic_by_seed(small_log: Interactions, mode: str) -> None:
+    options = {"mode": mode, "gamma": 20} if mode != "discrete" else {"mode": mode}
+    one, again, other = (_run(small_log, seed=seed, **options) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.matrix.toarray(), again.matrix.toarray())
+    assert one.about["history"] == again.about["history"]
+    assert not np.array_equal(one.matrix.toarray(), other.matrix.toarray())
+
+
+def test_discrete_is_exactly_zero_and_one_with_the_sizes_asked_for(small_log: Interactions) -> None:
+    found = _run(small_log, mode="discrete")
+    assert set(np.unique(found.matrix.toarray())) == {0.0, 1.0}
+    assert found.discrete
+    assert found.n_interactions == 30
+
+
+def test_interrupted_anywhere_resumes_to_the_same_bits(small_log: Interactions, tmp_path: Path) -> None:
+    """SIGTERM after each step in turn; every time the run saves, raises, and goes on from there."""
+    whole = _run(small_log)
+    steps_seen = []
+
+    def stop_after_one(stage: str, done: float, total: float | None = None, **facts: object) -> None:
+        steps_seen.append(done)
+        if done and (len(steps_seen) < 2 or steps_seen[-2] != done):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    ends = 0
+    while True:
+        try:
+            resumed = _run(small_log, run_directory=tmp_path / "run", resume=True, progress=stop_after_one)
+            break
+        except Interrupted as stopped:
+            assert "resumes from there" in str(stopped)
+            ends += 1
+            assert ends < 50
+    assert ends >= STEPS - 2
+    np.testing.assert_array_equal(resumed.matrix.toarray(), whole.matrix.toarray())
+    assert resumed.about["history"] == whole.about["history"]
+    assert resumed.about["validation"] == whole.about["validation"]
+
+
+def test_kill_9_resumes_to_the_same_bits(small_log: Interactions, tmp_path: Path) -> None:
+    """A process that saves after every step is killed as it goes; what it left resumes to the same result."""
+    whole = _run(small_log)
+    np.save(tmp_path / "log.npy", small_log.matrix.toarray())
+    script = textwrap.dedent(
+        f"""
+        import sys, numpy as np
+        from infrec.data import Interactions
+        from infrec.distillation import distill, loop
+        loop.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+        log = Interactions.from_csr(np.load(sys.argv[1]), users=[f"u{{n:03}}" for n in range(120)])
+        def say(stage, done, total=None, **facts):
+            print(int(done), flush=True)
+        distill(log, seed=1, run_directory=sys.argv[2], progress=say, **{SMALL!r})
+        """
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "log.npy"), str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) == 7:
+            break
+    time.sleep(0.005)  # somewhere inside a step or a save
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = _run(small_log, run_directory=tmp_path / "run", resume=True)
+    np.testing.assert_array_equal(resumed.matrix.toarray(), whole.matrix.toarray())
+    assert resumed.about["history"] == whole.about["history"]
+
+
+def test_a_finished_run_is_not_done_again(small_log: Interactions, tmp_path: Path) -> None:
+    first = _run(small_log, run_directory=tmp_path / "run")
+    calls = []
+    again = _run(
+        small_log, run_directory=tmp_path / "run", resume=True, progress=lambda *a, **k: calls.append(a)
+    )
+    assert not calls
+    np.testing.assert_array_equal(first.matrix.toarray(), again.matrix.toarray())
+
+
+def test_a_run_directory_is_not_overwritten_or_mixed_up(small_log: Interactions, tmp_path: Path) -> None:
+    _run(small_log, run_directory=tmp_path / "run")
+    with pytest.raises(ConfigError, match="holds the checkpoint of an earlier run"):
+        _run(small_log, run_directory=tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"a run with hidden = 0\.2, this one has 0\.4"):
+        _run(small_log, run_directory=tmp_path / "run", resume=True, hidden=0.4)
+    other = Interactions.from_csr(
+        small_log.matrix[::-1], users=small_log.users.ids, items=small_log.items.ids
+    )
+    with pytest.raises(ConfigError, match="a run with data"):
+        _run(other, run_directory=tmp_path / "run", resume=True)
+
+
+def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path / "run"):
+        script = "from infrec.distillation.checkpoint import RunDirectory\n"
+        script += f"with RunDirectory({str(tmp_path / 'run')!r}): pass"
+        ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert ran.returncode != 0
+        assert f"in use by another distillation (process {os.getpid()})" in ran.stderr
+    with RunDirectory(tmp_path / "run"):
+        pass
+
+
+def test_lock_in_this_process_too(tmp_path: Path) -> None:
+    with (
+        RunDirectory(tmp_path / "run"),
+        pytest.raises(ArtifactError, match="in use"),
+        RunDirectory(tmp_path / "run"),
+    ):
+        pass
+
+
+def test_handlers_are_restored(small_log: Interactions, tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    _run(small_log, run_directory=tmp_path / "run")
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_the_best_summary_is_kept_and_patience_ends_the_run(small_log: Interactions) -> None:
+    """A judge that likes step 4 best: the run ends `patience` steps later and returns that summary."""
+    seen = []
+
+    def judge(x_hat, grid) -> Verdict:
+        seen.append(np.asarray(x_hat))
+        value = 10.0 if len(seen) == 2 else 1.0
+        return Verdict(value, grid[3], {"NDCG@100": value})
+
+    found = _run(small_log, on_validate=judge, patience=6, steps=100)
+    assert found.about["best_step"] == 4
+    assert found.about["steps"] == 12  # the first validation that is 6 steps or more after the best
+    np.testing.assert_array_equal(found.matrix.toarray(), seen[1])
+
+
+def test_lambda_follows_validation(small_log: Interactions) -> None:
+    regs = []
+
+    def judge(x_hat, grid) -> Verdict:
+        regs.append(grid)
+        return Verdict(1.0, 5.0, {})
+
+    found = _run(small_log, on_validate=judge)
+    assert [row["reg"] for row in found.about["history"]] == [5.0] * len(regs)
+
+
+def test_mini_batches_and_accumulation(small_log: Interactions) -> None:
+    """Two accumulated batches that hold everybody are the full batch, to rounding."""
+    one = _run(small_log, batch=40, mode="soft", gamma=20)
+    again = _run(small_log, batch=40, mode="soft", gamma=20)
+    full = _run(small_log, mode="soft", gamma=20)
+    np.testing.assert_array_equal(one.matrix.toarray(), again.matrix.toarray())
+    assert not np.array_equal(one.matrix.toarray(), full.matrix.toarray())
+    several = _run(small_log, batch=40, accumulate=3, mode="soft", gamma=20)
+    assert not np.array_equal(one.matrix.toarray(), several.matrix.toarray())
+    everybody = _run(small_log, batch=120, mode="soft", gamma=20)
+    np.testing.assert_array_equal(everybody.matrix.toarray(), full.matrix.toarray())
+
+
+def test_a_lambda_too_small_is_raised_and_an_impossible_one_explained(small_log: Interactions) -> None:
+    """Equal rows at λ = 0: the first steps find no finite loss, and go on with the next λ of the grid."""
+    config = Config.of("discrete", **SMALL, reg=0.0, reg_grid=(0.0, 1.0))
+    config = config.resolved(n_users=120, n_items=60, interactions=small_log.n_interactions)
+    run = loop._Run(small_log.matrix, config, lambda x, g: Verdict(1.0, 0.0, {}), loop.silent, 1)
+    run.raise_reg()
+    assert float(np.exp(run.state.log_reg)) == pytest.approx(1.0)
+    with pytest.raises(SolveError, match="the loss is not finite"):
+        run.raise_reg()
+
+
+def test_fingerprints(small_log: Interactions) -> None:
+    assert fingerprint(small_log.matrix) == fingerprint(small_log.matrix.copy())
+    other = small_log.matrix.copy()
+    other.data = other.data * 2
+    assert fingerprint(other) != fingerprint(small_log.matrix)
+
+
+def test_progress_says_what_a_live_view_shows(small_log: Interactions) -> None:
+    facts = []
+    _run(small_log, progress=lambda stage, done, total=None, **f: facts.append((stage, done, total, f)))
+    stages = [f for f in facts if f[0] == "distil"]
+    assert stages[-1][1:3] == (STEPS, STEPS)
+    assert {"loss", "validation", "best", "best_step", "seconds_left"} <= set(stages[-1][3])
+    assert np.isfinite(stages[-1][3]["loss"])

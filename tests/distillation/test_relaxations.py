@@ -1,0 +1,79 @@
+"""Soft and discrete summaries of logits."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infrec.distillation import relaxations
+
+_mask = jax.jit(relaxations.top_mask)
+
+
+def _by_sorting(logits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    rank = np.argsort(np.argsort(-logits, axis=1, kind="stable"), axis=1, kind="stable")
+    return rank < sizes[:, None]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0, 1, 3]))
+def test_top_mask_is_the_stable_sort(seed: int, digits: int) -> None:
+    """Also with ties (rounded logits), −0 beside 0, huge and tiny values, nothing and everything taken."""
+    rng = np.random.default_rng(seed)
+    logits = np.round(rng.normal(size=(12, 37)) * 10.0 ** rng.integers(-3, 4), digits).astype(np.float32)
+    logits[0], logits[1, ::2], logits[2] = 0.0, -0.0, rng.choice([1e30, -1e30, 1e-30], 37)
+    sizes = rng.integers(0, 38, 12).astype(np.int32)
+    sizes[:2] = 37, 0
+    found = np.asarray(_mask(jnp.asarray(logits), jnp.asarray(sizes)))
+    np.testing.assert_array_equal(found, _by_sorting(logits, sizes))
+    np.testing.assert_array_equal(found.sum(axis=1), sizes)
+
+
+def test_soft_at_low_temperature_tends_to_discrete() -> None:
+    """With mass k and rows of k equal, clearly larger logits, τ → 0 leads to the k-hot row."""
+    logits = jnp.asarray(
+        np.random.default_rng(0).permuted(np.repeat([[2.0] * 5 + [0.0] * 15], 8, axis=0), axis=1)
+    )
+    hard = _mask(logits, jnp.full(8, 5, jnp.int32)).astype(jnp.float32)
+    gaps = [float(jnp.abs(relaxations.soft(logits, tau, 5.0) - hard).max()) for tau in (3.0, 1.0, 0.3, 0.1)]
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[0] > 0.3
+    assert gaps[-1] < 1e-6
+
+
+def test_soft_has_the_mass() -> None:
+    logits = jnp.asarray(np.random.default_rng(0).normal(size=(4, 50)), jnp.float32)
+    soft = relaxations.soft(logits, 10.0, 7.0)
+    assert float(soft.max()) <= 1
+    np.testing.assert_allclose(soft.sum(axis=1), 7, rtol=1e-5)  # nothing is clipped at a high temperature
+    assert (relaxations.soft(logits, 0.2, 20.0).sum(axis=1) < 20).all()  # clipped
+
+
+@pytest.mark.parametrize("surrogate", [relaxations.sigmoid_surrogate, relaxations.identity_surrogate])
+def test_surrogates_keep_the_row_sum(surrogate) -> None:
+    """Adding a constant to a row's logits changes nothing, so the gradient of the row's own sum is zero."""
+    logits = jnp.asarray(np.random.default_rng(1).normal(size=(5, 40)), jnp.float32)
+    mask = _mask(logits, jnp.full(5, 9, jnp.int32))
+    upstream = jnp.asarray(np.random.default_rng(2).normal(size=(5, 40)), jnp.float32)
+    slope = jax.grad(lambda x: (surrogate(x, mask, 1.0) * upstream).sum())(logits)
+    np.testing.assert_allclose(slope.sum(axis=1), 0, atol=1e-4)
+    assert float(jnp.abs(slope).max()) > 0.1
+
+
+def test_straight_through() -> None:
+    x = jnp.asarray([0.2, 0.9])
+    out, slope = jax.value_and_grad(lambda x: relaxations.straight_through(jnp.round(x), x**2)[1])(x)
+    assert float(out) == 1.0
+    np.testing.assert_allclose(slope, [0, 1.8], rtol=1e-6)
+
+
+def test_rows_that_take_everything_or_nothing_are_finite() -> None:
+    logits = jnp.asarray(np.random.default_rng(3).normal(size=(2, 6)), jnp.float32)
+    mask = _mask(logits, jnp.asarray([0, 6], jnp.int32))
+    for surrogate in (relaxations.sigmoid_surrogate, relaxations.identity_surrogate):
+        slope = jax.grad(lambda x, f=surrogate: (f(x, mask, 1.0) ** 2).sum())(logits)
+        assert np.isfinite(np.asarray(slope)).all()
