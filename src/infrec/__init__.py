@@ -18,6 +18,8 @@ _HOME = {
     "EASE": "infrec.models",
     "PopRec": "infrec.models",
     "load": "infrec.models",
+    "distill": "infrec.distillation",
+    "Summary": "infrec.distillation",
     "evaluate": "infrec.evaluation",
     "InfrecError": "infrec.errors",
 }

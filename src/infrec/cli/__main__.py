@@ -1,0 +1,5 @@
+"""`python -m infrec.cli` is `infrec`."""
+
+from infrec.cli import main
+
+main()

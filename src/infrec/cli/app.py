@@ -1,0 +1,131 @@
+"""All commands under one roof; the one place where an error becomes a sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from infrec import __version__
+from infrec.cli import console, datasets, demo, distill, doctor, evaluate, export, fit, recommend, sample
+from infrec.errors import ConfigError, InfrecError
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+# typer carries its own copy of click in some versions and uses the real one in others: ask typer, not click.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+ClickError: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="infrec",
+    help="""∞-AE: recommendations in closed form, from a log of who interacted with what.
+
+    Start with [bold]infrec demo[/], then try your own file:
+
+      infrec evaluate ratings.csv --positive "rating >= 4"
+      infrec fit ratings.csv -o model
+      infrec recommend model --user 17
+    """,
+    epilog="Exit codes: 0 done, 1 an error explained in one sentence, 2 wrong usage, 130 interrupted.",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        console.out().print(f"infrec {__version__}", highlight=False)
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("demo")(demo.demo)
+app.add_typer(datasets.app, name="datasets")
+app.command("fit")(fit.fit)
+app.command("recommend")(recommend.recommend)
+app.command("evaluate")(evaluate.evaluate)
+app.command("distill")(distill.distill)
+app.command("sample")(sample.sample)
+app.command("export")(export.export)
+app.command("doctor")(doctor.doctor)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; returns its exit code. A traceback is shown only when INFREC_DEBUG is set."""
+    as_json = "--json" in argv
+    console.begin()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: console.note(str(message))
+        return _run(argv, as_json)
+
+
+def _run(argv: Sequence[str], as_json: bool) -> int:
+    try:
+        # A command returns nothing; `typer.Exit` (--help, --version, or Ctrl-C) comes back as a number.
+        code = app(args=list(argv), prog_name="infrec", standalone_mode=False)
+        if code == INTERRUPTED:
+            return _fail(INTERRUPTED, "Interrupted", console.interruption(), as_json)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else DONE
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail(INTERRUPTED, "Interrupted", console.interruption(), as_json)
+    except BrokenPipeError:  # `infrec … | head`: the reader has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except UsageError as error:
+        return _fail(USAGE, "UsageError", _usage(error, as_json), as_json, error)
+    except ConfigError as error:
+        return _fail(USAGE, type(error).__name__, str(error), as_json, error)
+    except (InfrecError, ClickError) as error:
+        return _fail(FAILED, type(error).__name__, str(error), as_json, error)
+    except OSError as error:
+        return _fail(FAILED, type(error).__name__, f"{error}.", as_json, error)
+    except MemoryError as error:
+        message = (
+            "memory ran out; close other programs, use a machine with more, or a smaller part of the data. "
+            "`infrec doctor` shows what is there."
+        )
+        return _fail(FAILED, "MemoryError", message, as_json, error)
+    except Exception as error:
+        what = " ".join(str(error).split()) or "no message"
+        message = (
+            f"this should not have happened ({type(error).__name__}: {what}); INFREC_DEBUG=1 shows where."
+        )
+        return _fail(FAILED, type(error).__name__, message, as_json, error)
+
+
+def _usage(error: Exception, as_json: bool) -> str:
+    """A usage error's own words, and where the right ones are."""
+    text = " ".join(str(getattr(error, "format_message", lambda: error)()).split())
+    context = getattr(error, "ctx", None)
+    if not text:  # `infrec datasets` alone: newer versions of typer show the help through an error
+        text = "a command is missing."
+    if context is None or as_json:
+        return text
+    return f"{text} Try: {context.command_path} --help"
+
+
+def _fail(code: int, kind: str, message: str, as_json: bool, error: BaseException | None = None) -> int:
+    if error is not None and os.environ.get("INFREC_DEBUG"):
+        traceback.print_exception(error, file=sys.stderr)
+    if as_json:
+        console.emit({"error": {"type": kind, "message": message}})
+    else:
+        console.complain(message)
+    return code

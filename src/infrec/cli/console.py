@@ -1,0 +1,121 @@
+"""What a person sees: tables on standard output, notes and bars on standard error; or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_saved: list[str] = []
+_began = time.perf_counter()
+
+
+def begin() -> None:
+    """A new command line: nothing saved, the clock at zero."""
+    global _began
+    _saved.clear()
+    _began = time.perf_counter()
+
+
+def elapsed() -> float:
+    """Seconds since the command began."""
+    return time.perf_counter() - _began
+
+
+def out() -> Console:
+    """Standard output. Tables keep their width when piped into a file or a pager."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110, highlight=False)
+
+
+def err() -> Console:
+    """Standard error: everything that is not the result."""
+    from rich.console import Console
+
+    return Console(
+        file=sys.stderr, width=None if sys.stderr.isatty() else 110, highlight=False, soft_wrap=True
+    )
+
+
+def note(text: str) -> None:
+    """Something worth knowing that is not the result."""
+    err().print(text, style="dim", markup=False)
+
+
+def complain(text: str) -> None:
+    """What went wrong, in one sentence."""
+    console = err()
+    console.print("error: ", style="bold red", end="")
+    console.print(text, markup=False)
+
+
+def saved(path: object) -> None:
+    """Remember what is safely on disk, for the message of an interruption."""
+    _saved.append(str(path))
+
+
+def interruption() -> str:
+    """What an interrupted command says."""
+    return f"interrupted; saved: {', '.join(_saved)}." if _saved else "interrupted; nothing was saved."
+
+
+def emit(document: Mapping[str, Any]) -> None:
+    """The one JSON document of a command run with --json."""
+    text = json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, indent=2)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    """Only what JSON has. A number that is not finite becomes null: NaN is not JSON and tells nothing."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if hasattr(value, "item") and not isinstance(value, str | bytes):  # numpy scalars
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+@contextmanager
+def bars(*, enabled: bool = True) -> Iterator[Progress]:
+    """A progress callback that draws live bars on standard error; silent when nobody is looking."""
+    if not enabled or not sys.stderr.isatty():
+        yield silent
+        return
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]{task.fields[facts]}"),
+    )
+    with Bars(*columns, console=err(), transient=True) as live:
+        tasks: dict[str, Any] = {}
+
+        def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
+            if stage not in tasks:
+                tasks[stage] = live.add_task(stage, total=total, facts="")
+            words = "  ".join(f"{key} {_brief(value)}" for key, value in facts.items())
+            live.update(tasks[stage], completed=done, total=total, facts=words)
+
+        yield update
+
+
+def _brief(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

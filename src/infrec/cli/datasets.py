@@ -1,0 +1,240 @@
+"""`infrec datasets`: which data there is, what is in it, where to get it, and how to make some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infrec.cli import console, options
+from infrec.cli.options import Duplicates
+from infrec.report import numbers
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from infrec.data import Interactions
+
+app = typer.Typer(
+    help="Which data there is, what is in it, where to get it, and how to make some.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+@app.command("list")
+def list_(json: options.Json = False) -> None:
+    """Registered datasets, and which of them are on this machine.
+
+    [bold]Example[/]
+
+      infrec datasets list
+    """
+    entries = describe()
+    if json:
+        console.emit({"datasets": entries})
+        return
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("name", "what", "here"):
+        table.add_column(column, overflow="fold")
+    for entry in entries:
+        table.add_row(entry["name"], entry["description"], entry["found"] or "[dim]–[/]")
+    console.out().print(table)
+
+
+@app.command()
+def stats(
+    data: options.Data,
+    user: options.User = None,
+    item: options.Item = None,
+    rating: options.Rating = None,
+    time: options.Time = None,
+    positive: options.Positive = None,
+    duplicates: options.DuplicatesOption = Duplicates.first,
+    strict: options.Strict = False,
+    json: options.Json = False,
+) -> None:
+    """What is in the data: users, items, interactions, how they are spread, and what was dropped.
+
+    [bold]Examples[/]
+
+      infrec datasets stats ml-1m
+      infrec datasets stats ratings.csv --positive "rating >= 4"
+    """
+    with console.bars() as progress:
+        log = options.load(
+            data,
+            user=user,
+            item=item,
+            rating=rating,
+            time=time,
+            positive=positive,
+            duplicates=duplicates,
+            strict=strict,
+            progress=progress,
+        )
+    document = {"dataset": data, **summary(log)}
+    if json:
+        console.emit(document)
+    else:
+        _show_stats(document)
+
+
+@app.command()
+def download(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from [bold]infrec datasets list[/].")],
+    json: options.Json = False,
+) -> None:
+    """Fetch a dataset from its publisher into the cache: resumable, checked, atomic.
+
+    [bold]Example[/]
+
+      infrec datasets download ml-100k
+    """
+    from infrec.data import registry
+
+    if name not in registry.entries:
+        raise typer.BadParameter(options.unknown("dataset", name, registry.names()), param_hint="NAME")
+    with console.bars() as progress:
+        path = registry.download(name, progress)
+    console.saved(path)
+    n_bytes = path.stat().st_size
+    if json:
+        console.emit({"dataset": name, "path": str(path), "bytes": n_bytes})
+    else:
+        console.out().print(f"{name} is in [bold]{path}[/] ({numbers.size(n_bytes)}).", soft_wrap=True)
+
+
+@app.command()
+def generate(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="PATH", help="Parquet file to write.", show_default=False)
+    ],
+    users: Annotated[int, typer.Option("--users", min=1, help="How many users.")] = 1000,
+    items: Annotated[int, typer.Option("--items", min=2, help="How many items.")] = 500,
+    interactions: Annotated[
+        int, typer.Option("--interactions", min=1, help="How many interactions.")
+    ] = 40000,
+    seed: options.Seed = 42,
+    json: options.Json = False,
+) -> None:
+    """Make a realistic log: long-tailed popularity and activity, tastes that a good model finds.
+
+    The same seed makes the same log; memory stays bounded, however many interactions.
+
+    [bold]Example[/]
+
+      infrec datasets generate --users 5000 --items 2000 --interactions 200000 --out log.parquet
+    """
+    from infrec.data.generate import write_parquet
+
+    with console.bars() as progress:
+        path = write_parquet(
+            out, users=users, items=items, interactions=interactions, seed=seed, progress=progress
+        )
+    console.saved(path)
+    document = {
+        "users": users,
+        "items": items,
+        "interactions": interactions,
+        "seed": seed,
+        "out": str(path),
+        "bytes": path.stat().st_size,
+        "seconds": console.elapsed(),
+    }
+    if json:
+        console.emit(document)
+        return
+    console.out().print(
+        f"{interactions:,} interactions of {users:,} users with {items:,} items in [bold]{path}[/] "
+        f"({numbers.size(path.stat().st_size)}), their titles beside it.",
+        soft_wrap=True,
+    )
+
+
+def describe() -> list[dict[str, Any]]:
+    """Every registered dataset: its name, what it is, and where it lies on this machine, if it does."""
+    from infrec.data import registry
+
+    out = []
+    for name, entry in registry.entries.items():
+        path = "built in" if entry.kind == "generated" else registry.locate(name)
+        out.append({"name": name, "description": entry.about, "found": None if path is None else str(path)})
+    return out
+
+
+def summary(log: Interactions) -> dict[str, Any]:
+    """The figures of `stats`."""
+    cells = log.n_users * log.n_items
+    return {
+        "users": log.n_users,
+        "items": log.n_items,
+        "interactions": log.n_interactions,
+        "density": log.n_interactions / cells if cells else 0.0,
+        "per_user": _spread(log.user_counts),
+        "per_item": _spread(log.item_counts),
+        "weighted": log.weighted,
+        "times": log.time is not None,
+        "titles": log.titles is not None,
+        "split": None if log.parts is None else {name: int(part.nnz) for name, part in log.parts.items()},
+        "read": None
+        if log.report is None
+        else {
+            "rows": log.report.rows,
+            "kept": log.report.kept,
+            "dropped": dict(log.report.dropped),
+            "notes": list(log.report.notes),
+        },
+    }
+
+
+def _spread(counts: NDArray[np.int64]) -> dict[str, float]:
+    if not len(counts):
+        return {"min": 0, "median": 0, "mean": 0, "max": 0}
+    middle = sorted(counts.tolist())[len(counts) // 2]
+    return {
+        "min": int(counts.min()),
+        "median": middle,
+        "mean": float(counts.mean()),
+        "max": int(counts.max()),
+    }
+
+
+def _show_stats(document: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("dataset", document["dataset"])
+    for key in ("users", "items", "interactions"):
+        table.add_row(key, f"{document[key]:,}")
+    table.add_row("density", f"{100 * document['density']:.3g} %")
+    for key, what in (("per_user", "per user"), ("per_item", "per item")):
+        spread = document[key]
+        table.add_row(
+            what,
+            f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:,}, mean {spread['mean']:.1f}",
+        )
+    if document["split"]:
+        table.add_row(
+            "own split", ", ".join(f"{name} {count:,}" for name, count in document["split"].items())
+        )
+    has = [
+        what
+        for key, what in (("titles", "titles"), ("times", "times"), ("weighted", "weights"))
+        if document[key]
+    ]
+    table.add_row("also has", ", ".join(has) or "–")
+    if document["read"]:
+        read = document["read"]
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in read["dropped"].items() if count)
+        table.add_row(
+            "rows",
+            f"{read['rows']:,}, of which {read['kept']:,} count" + (f"; not: {dropped}" * bool(dropped)),
+        )
+    console.out().print(table)

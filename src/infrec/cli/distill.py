@@ -1,0 +1,334 @@
+"""`infrec distill`: a log becomes a few synthetic users, with a card that says how faithful they are."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infrec.cli import console, options
+from infrec.cli.live import live
+from infrec.cli.options import Duplicates
+from infrec.cli.sample import check_out
+from infrec.errors import ConfigError
+from infrec.progress import Stopwatch
+from infrec.report import numbers
+
+if TYPE_CHECKING:
+    from infrec.distillation import Summary
+    from infrec.report.card_records import Card
+    from infrec.splits import Split
+
+_SIZE, _HOW = "Size", "How"
+
+
+class Mode(StrEnum):
+    discrete = "discrete"
+    soft = "soft"
+    published = "published"
+
+
+class Start(StrEnum):
+    popularity = "popularity"
+    users = "users"
+
+
+class Loss(StrEnum):
+    standardised = "standardised"
+    multinomial = "multinomial"
+    bce = "bce"
+
+
+def distill(
+    data: options.Data,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", help="Where to save the summary.", show_default=False),
+    ],
+    users: Annotated[
+        int | None,
+        typer.Option(
+            "--users", metavar="N", help="How many synthetic users. Default: 500.", rich_help_panel=_SIZE
+        ),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(
+            "--target",
+            metavar="SHARE",
+            help="Instead of --users: the fewest that reach this share of full-data quality, such as 0.95.",
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
+    per_user: Annotated[
+        float | None,
+        typer.Option(
+            "--per-user",
+            metavar="N",
+            help="Interactions per synthetic user, on average.",
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
+    total: Annotated[
+        int | None, typer.Option("--total", metavar="N", help="Interactions in all.", rich_help_panel=_SIZE)
+    ] = None,
+    percent: Annotated[
+        float | None,
+        typer.Option(
+            "--percent",
+            metavar="P",
+            help="Interactions in percent of the train part's.",
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            "--mode",
+            help="0/1 interactions; our best fractional ones; or the paper's code.",
+            rich_help_panel=_HOW,
+        ),
+    ] = Mode.discrete,
+    start: Annotated[
+        Start | None,
+        typer.Option(
+            "--start",
+            help="Begin with item popularity and noise, or with rows of real users (which leaks them).",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    hidden: Annotated[
+        float | None,
+        typer.Option(
+            "--hidden",
+            metavar="SHARE",
+            help="Share of a user's items to hide and predict.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    gamma: Annotated[
+        int | None,
+        typer.Option(
+            "--gamma",
+            metavar="N",
+            help="γ: draws per row (published), mass of a row (soft).",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    tau: Annotated[
+        float | None, typer.Option("--tau", metavar="T", help="τ: temperature.", rich_help_panel=_HOW)
+    ] = None,
+    loss: Annotated[
+        Loss | None,
+        typer.Option(
+            "--loss",
+            help="On standardised scores (ours), as the paper's code has it, or its equation.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", metavar="N", help="At most so many steps.", rich_help_panel=_HOW)
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any other setting, such as rate=0.02; repeatable.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Try the paper's grid and keep the best.", rich_help_panel=_HOW)
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    no_card: Annotated[
+        bool, typer.Option("--no-card", help="Do not measure fidelity and write no card.")
+    ] = False,
+    user: options.User = None,
+    item: options.Item = None,
+    rating: options.Rating = None,
+    time: options.Time = None,
+    positive: options.Positive = None,
+    duplicates: options.DuplicatesOption = Duplicates.first,
+    strict: options.Strict = False,
+    seed: options.Seed = 42,
+    json: options.Json = False,
+) -> None:
+    """Distil the train part of a log into a few synthetic users, on which models trained are nearly as good.
+
+    DIR then holds a summary that [bold]infrec evaluate --train-on[/] and [bold]infrec export[/] read.
+
+    [bold]Examples[/]
+
+      infrec distill ml-1m --users 500 --out summary
+      infrec distill ratings.csv --positive "rating >= 4" --target 0.95 --out summary
+      infrec distill ml-1m --users 500 --mode soft --out soft --json
+    """
+    if users is not None and target is not None:
+        raise typer.BadParameter("--users and --target exclude each other; give one.")
+    check_out(out, "summary")
+    from infrec.cli import card, fidelity
+    from infrec.distillation import Config
+    from infrec.splits import holdout
+
+    given = {"start": start and start.value, "hidden": hidden, "tau": tau, "steps": steps}
+    settings = options.parse_settings("distill", Config(), set_ or ()) | {
+        name: value for name, value in given.items() if value is not None
+    }
+    if loss is not None:
+        settings["loss"] = "binary" if loss is Loss.bce else loss.value
+    if gamma is not None and gamma < 1:
+        raise ConfigError(f"gamma is {gamma}; expected a whole number of at least 1.")
+    # Said before the data is read, which may take a while.
+    Config.of(mode.value, **({} if users is None else {"users": users}), **settings)
+    size = {"users": users, "target": target, "per_user": per_user, "total": total, "percent": percent}
+    watch = Stopwatch()
+    with _ends_on_sigterm():
+        with console.bars() as progress, watch("load"):
+            log = options.load(
+                data,
+                user=user,
+                item=item,
+                rating=rating,
+                time=time,
+                positive=positive,
+                duplicates=duplicates,
+                strict=strict,
+                progress=progress,
+            )
+            split = holdout(log, seed=seed)
+        with watch("distill"):
+            run = {**size, "mode": mode.value, "gamma": gamma, "seed": seed, **settings}
+            summary, tried = _distilled(split, run, out.with_name(f"{out.name}.run"), search, resume)
+        summary.save(out)
+        console.saved(out)
+        record = None
+        if not no_card:
+            with console.bars() as progress, watch("fidelity"):
+                record = card.record(data, split, summary, seed=seed, progress=progress)
+            page = card.write(record, out)
+            console.saved(page)
+        shutil.rmtree(out.with_name(f"{out.name}.run"), ignore_errors=True)
+    document = {
+        "dataset": data,
+        "users": summary.n_users,
+        "interactions": summary.n_interactions,
+        "discrete": summary.discrete,
+        "mode": summary.about["mode"],
+        "start": summary.about["start"],
+        "steps": summary.about["steps"],
+        "best_step": summary.about["best_step"],
+        "seconds": summary.about["seconds"],
+        "ms_per_step": summary.about["ms_per_step"],
+        "bytes": summary.bytes,
+        "fidelity": {} if record is None else fidelity.document(record.fidelity),
+        "validation": summary.about["validation"],
+        "reg": summary.reg,
+        "seed": seed,
+        **({"target": summary.about["target"]} if "target" in summary.about else {}),
+        **({"tried": tried} if search else {}),
+        "out": str(out),
+        "card": None if record is None else str(out / card.PAGE),
+    }
+    if json:
+        console.emit(document)
+    else:
+        _show(summary, record, data, out)
+
+
+# ---- running ---------------------------------------------------------------------------------------------
+def _distilled(
+    split: Split, run: dict[str, Any], place: Path, search: bool, resume: bool
+) -> tuple[Summary, list[dict[str, Any]]]:
+    """The summary, or with `search` the best of the paper's grid, and what was tried."""
+    from infrec.distillation import Interrupted
+    from infrec.distillation import distill as make
+
+    best: Summary | None = None
+    tried = []
+    variants = grid(run, split) if search else [{}]
+    for at, changes in enumerate(variants):
+        of = f" ({at + 1} of {len(variants)}: {numbers.settings(changes)})" if search else ""
+        folder = place / f"variant-{at}" if search else place
+        try:
+            with live(f"distil{of}") as progress:
+                made = make(split, **(run | changes), run_directory=folder, resume=resume, progress=progress)
+        except Interrupted as stopped:
+            where = str(stopped).partition(";")[0]
+            console.saved(
+                f"a checkpoint in {place} ({where}); the same command with --resume goes on from there"
+            )
+            raise
+        score = made.about["validation"].get(made.about["criterion"], 0.0)
+        tried.append({"settings": changes, "score": score})
+        if best is None or score > best.about["validation"].get(best.about["criterion"], 0.0):
+            best = made
+    assert best is not None
+    return best, tried
+
+
+def grid(run: dict[str, Any], split: Split) -> list[dict[str, Any]]:
+    """The paper's search space, less what is fixed; the size of discrete rows is not searched."""
+    from itertools import product
+
+    from infrec.distillation.config import search_space
+
+    space = search_space(split.train.n_interactions / split.train.n_users, split.train.n_items)
+    sized = run["mode"] == "discrete" or any(
+        run[name] is not None for name in ("per_user", "total", "percent")
+    )
+    still_open = {
+        name: values
+        for name, values in space.items()
+        if run.get(name) is None and not (name == "gamma" and sized)
+    }
+    return [dict(zip(still_open, values, strict=True)) for values in product(*still_open.values())]
+
+
+@contextmanager
+def _ends_on_sigterm() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: with what was saved, and exit code 130."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# ---- showing ---------------------------------------------------------------------------------------------
+def _show(summary: Summary, record: Card | None, data: str, out: Path) -> None:
+    from infrec.cli import card
+
+    about = summary.about
+    kind = "interactions" if summary.discrete else "fractional interactions"
+    said = console.out()
+    said.print(
+        f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "
+        f"{numbers.seconds(about['seconds'])} ({about['steps']:,} steps, the best of them "
+        f"{about['best_step']:,}), {numbers.size(summary.bytes)} in [bold]{out}[/].",
+        soft_wrap=True,
+    )
+    target = about.get("target")
+    if target and not target["reached"]:
+        console.note(
+            f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
+        )
+    if record is not None:
+        said.print(card.table(record))
+        said.print(f"Card: [bold]{out / card.PAGE}[/]", soft_wrap=True)
+    said.print(f"Next: infrec evaluate {data} --train-on {out}", style="dim", soft_wrap=True, markup=False)

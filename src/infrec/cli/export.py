@@ -1,0 +1,118 @@
+"""`infrec export`: a log, a sample or a summary as a file that other programs read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infrec.cli import console, options
+from infrec.cli.options import Duplicates
+from infrec.report import numbers
+
+if TYPE_CHECKING:
+    from infrec.data import Interactions
+
+
+class Format(StrEnum):
+    recbole = "recbole"
+    csv = "csv"
+    parquet = "parquet"
+    npz = "npz"
+
+
+def export(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA_OR_SUMMARY",
+            help="A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
+            "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
+            show_default=False,
+        ),
+    ],
+    format: Annotated[
+        Format,
+        typer.Option("--format", "-f", help="What to write.", show_default=False, case_sensitive=False),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="PATH", help="The file to write; replaced whole.", show_default=False
+        ),
+    ],
+    user: options.User = None,
+    item: options.Item = None,
+    rating: options.Rating = None,
+    time: options.Time = None,
+    positive: options.Positive = None,
+    duplicates: options.DuplicatesOption = Duplicates.first,
+    strict: options.Strict = False,
+    json: options.Json = False,
+) -> None:
+    """Write a log, a sample or a summary for other programs: RecBole, pandas, implicit, your own.
+
+    [bold]Examples[/]
+
+      infrec export summary --format csv --out summary.csv
+      infrec export summary --format recbole --out dataset/ml-small
+      infrec export ml-1m --format npz --out ml-1m.npz
+    """
+    from infrec.data.export import export as write
+
+    with console.bars() as progress:
+        log = load(
+            data,
+            user=user,
+            item=item,
+            rating=rating,
+            time=time,
+            positive=positive,
+            duplicates=duplicates,
+            strict=strict,
+            progress=progress,
+        )
+        files = write(log, out, format.value)
+    for file in files:
+        console.saved(file)
+    if log.parts is not None and format in (Format.recbole, Format.npz):
+        console.note(f"the data's own split is not part of a {format.value} file; csv and parquet keep it.")
+    absent = int((log.item_counts == 0).sum())
+    if absent and format in (Format.csv, Format.parquet):
+        console.note(
+            f"{absent:,} of {log.n_items:,} items have no interaction here; npz and recbole keep them."
+        )
+    n_bytes = sum(file.stat().st_size for file in files)
+    if json:
+        console.emit(
+            {
+                "source": data,
+                "format": format.value,
+                "files": [str(file) for file in files],
+                "users": log.n_users,
+                "items": log.n_items,
+                "interactions": log.n_interactions,
+                "weighted": log.weighted,
+                "bytes": n_bytes,
+            }
+        )
+        return
+    names = ", ".join(f"[bold]{file}[/]" for file in files)
+    console.out().print(
+        f"{log.n_interactions:,} interactions of {log.n_users:,} users written to {names} "
+        f"({numbers.size(n_bytes)}).",
+        soft_wrap=True,
+    )
+
+
+def load(data: str, **read: Any) -> Interactions:
+    """What a path or name stands for: a summary or a sample where that is what it is, else a log."""
+    from infrec import artifacts
+
+    if not artifacts.is_artifact(data):
+        return options.load(data, **read)
+    from infrec.distillation.summary import Summary
+
+    return Summary.load(data)

@@ -1,0 +1,175 @@
+"""How faithful a summary is: models fitted on it, on the full data and on as many random users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infrec.cli import console
+from infrec.errors import InfrecError
+from infrec.progress import Progress
+from infrec.report.card_records import Curve, Fidelity, Size, Which
+from infrec.report.numbers import label
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from infrec.data import Interactions
+    from infrec.distillation.summary import Summary
+    from infrec.models import Recommender
+    from infrec.splits import Split
+
+MODELS = ("infinite-ae", "ease")
+METRICS = ("HR@10", "HR@100", "NDCG@10")
+# λ of ∞-AE on few real users: the paper's values for logs and those for summaries, so that none is favoured.
+REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0)
+CURVE_POINTS = 48
+PICTURE = (210, 415)  # most users and items it shows: two pixels for a cell of a full-width page
+
+
+def random_users(split: Split, users: int, seed: int) -> Summary:
+    """As many users of the train part, drawn at random: what a summary of that size must beat."""
+    from infrec.distillation.summary import Summary
+    from infrec.samplers import sample
+
+    drawn = sample(split.train, strategy="user-rns", users=users, seed=seed)
+    return Summary.of(drawn, about={"reg_grid": REG_GRID}, kind="sample")
+
+
+def measure(
+    split: Split,
+    datasets: Mapping[Which, Interactions | None],
+    *,
+    models: Iterable[str] = MODELS,
+    seed: int,
+    progress: Progress,
+) -> tuple[Fidelity, ...]:
+    """Every model on every dataset (None: the train part itself). What cannot be fitted is left out.
+
+    ∞-AE is also finished: α solved on the train part, with the dataset called "finished" as its centres.
+    """
+    from infrec.cli.evaluate import fit_for
+    from infrec.distillation import finish
+    from infrec.evaluation import evaluate
+    from infrec.models import create
+
+    found = []
+    for name in models:
+        full: Mapping[str, float] = {}
+        for which, train in datasets.items():
+            if which == "finished" and name != "infinite-ae":
+                continue
+            try:
+                if which == "finished" and train is not None:
+                    fitted: Recommender = finish(train, split.train, validation=split.val, progress=progress)
+                else:
+                    fitted, _ = fit_for(create(name), split, train, False, None, progress)
+                result = evaluate(fitted, split, seed=seed, progress=progress)
+            except InfrecError as error:
+                console.note(f"{label(name)} on {which} data was not measured: {error}")
+                continue
+            metrics = {metric: result.metrics[metric] for metric in METRICS}
+            if which == "full":
+                full = metrics
+            found.append(
+                Fidelity(
+                    name,
+                    which,
+                    metrics,
+                    {metric: result.intervals[metric] for metric in METRICS if metric in result.intervals},
+                    {metric: value / full[metric] for metric, value in metrics.items() if full.get(metric)},
+                    {key: fitted.selected[key] for key in fitted.search_space},
+                )
+            )
+            del fitted
+    return tuple(found)
+
+
+def document(found: Iterable[Fidelity]) -> dict[str, Any]:
+    """By model and dataset, as `--json` has it; `ratio` is the summary's share of the full data's."""
+    out: dict[str, Any] = {}
+    for each in found:
+        of_model = out.setdefault(each.model, {})
+        of_model[each.data] = dict(each.metrics)
+        if each.data == "summary":
+            of_model["ratio"] = dict(each.share)
+    return out
+
+
+# ---- what a dataset looks like ---------------------------------------------------------------------------
+def size(log: Interactions) -> Size:
+    """Users, interactions, and the bytes of the interactions as a summary's Parquet file."""
+    from infrec.distillation.summary import Summary
+
+    return Size(log.n_users, log.n_interactions, Summary.of(log).bytes)
+
+
+def popularity(log: Interactions, which: Which) -> Curve:
+    """In what share of users' histories items stand, the most popular first (in percent)."""
+    held = np.sort(np.asarray(log.matrix.sum(axis=0), np.float64).ravel())[::-1]
+    total = max(float(held.sum()), 1e-12)
+    upto = np.cumsum(held)
+    facts = {
+        "items that anybody has (%)": 100 * float((held > 0).mean()),
+        "users who have the most popular item (%)": 100 * float(held[0]) / log.n_users,
+        **{
+            f"interactions with the top {share} % of items (%)": 100 * float(upto[_last(share, held)]) / total
+            for share in (1, 10, 50)
+        },
+    }
+    return Curve(which, _points(100 * held / log.n_users), facts)
+
+
+def activity(log: Interactions, which: Which) -> Curve:
+    """How many interactions a user has (the sum of their weights), the most active first."""
+    per_user = np.sort(np.asarray(log.matrix.sum(axis=1), np.float64).ravel())[::-1]
+    facts = {
+        "most": float(per_user[0]),
+        "a tenth has more than": float(np.quantile(per_user, 0.9)),
+        "median": float(np.median(per_user)),
+        "a tenth has fewer than": float(np.quantile(per_user, 0.1)),
+        "fewest": float(per_user[-1]),
+        "mean": float(per_user.mean()),
+    }
+    return Curve(which, _points(per_user), facts)
+
+
+def _last(percent: int, values: NDArray[np.float64]) -> int:
+    return max(1, round(len(values) * percent / 100)) - 1
+
+
+def _points(values: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
+    """A few points of a sorted array, evenly spaced on a logarithmic axis."""
+    ranks = np.unique(np.geomspace(1, len(values), CURVE_POINTS).round().astype(int))
+    return tuple((float(rank / len(values)), float(values[rank - 1])) for rank in ranks)
+
+
+def likeness(summary: Interactions, train: Interactions) -> float | None:
+    """Rank correlation of the items' popularity in the two; None where one of them has no order."""
+    ranks = [_ranks(np.asarray(log.matrix.sum(axis=0)).ravel()) for log in (summary, train)]
+    if min(float(r.std()) for r in ranks) == 0.0:
+        return None
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Equal values share the mean of their ranks."""
+    _, group, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[group]
+
+
+def picture(summary: Interactions, train: Interactions) -> tuple[str, ...]:
+    """Synthetic users × most popular items as rows of hexadecimal digits; like users stand together."""
+    columns = np.argsort(-train.item_counts, kind="stable")[: PICTURE[1]]
+    cells = summary.matrix[:, columns].toarray().astype(np.float64)
+    centred = cells - cells.mean(axis=0)
+    # The direction in which users differ most orders them; its sign is free, so the fullest end comes last.
+    along = np.linalg.svd(centred, full_matrices=False)[0][:, 0]
+    if cells[np.argmax(along)].sum() < cells[np.argmin(along)].sum():
+        along = -along
+    order = np.argsort(along, kind="stable")
+    shown = np.linspace(0, len(order) - 1, min(len(order), PICTURE[0])).round().astype(int)
+    levels = np.ceil(15 * np.clip(cells[order[shown]], 0.0, 1.0)).astype(int)
+    return tuple("".join(f"{level:x}" for level in row) for row in levels)

@@ -1,0 +1,227 @@
+"""Options that several commands share, written once, and what they lead to: a log, a model."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infrec.cli import console
+from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from infrec.data import Interactions
+    from infrec.models import Candidate, Recommender
+
+
+class Duplicates(StrEnum):
+    first = "first"
+    sum = "sum"
+
+
+class Protocol(StrEnum):
+    paper_code = "paper-code"
+    textbook = "textbook"
+
+
+class OnUnknown(StrEnum):
+    popular = "popular"
+    skip = "skip"
+    error = "error"
+
+
+_DATA = "Data"
+_MODEL = "Model"
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A file (CSV, TSV, .dat, Parquet; also gzipped), a directory of Parquet, or a name from "
+        "[bold]infrec datasets list[/].",
+        show_default=False,
+    ),
+]
+User = Annotated[
+    str | None,
+    typer.Option("--user", metavar="COLUMN", help="Column of user ids.", rich_help_panel=_DATA),
+]
+Item = Annotated[
+    str | None,
+    typer.Option("--item", metavar="COLUMN", help="Column of item ids.", rich_help_panel=_DATA),
+]
+Rating = Annotated[
+    str | None,
+    typer.Option("--rating", metavar="COLUMN", help="Column of ratings.", rich_help_panel=_DATA),
+]
+Time = Annotated[
+    str | None,
+    typer.Option("--time", metavar="COLUMN", help="Column of times.", rich_help_panel=_DATA),
+]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        "--positive",
+        metavar="RULE",
+        help='Which rows count as interactions, such as "rating >= 4". Default: all.',
+        rich_help_panel=_DATA,
+    ),
+]
+DuplicatesOption = Annotated[
+    Duplicates,
+    typer.Option("--duplicates", help="Repeated pairs: keep the first, or sum.", rich_help_panel=_DATA),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Refuse damaged rows instead of dropping and counting them.", rich_help_panel=_DATA
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option("--seed", min=0, help="Seed of everything random.", rich_help_panel=_DATA),
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print exactly one JSON document; everything else goes to standard error."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Fix a setting of the model, such as reg=5; repeatable.",
+        rich_help_panel=_MODEL,
+    ),
+]
+ModelName = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", metavar="NAME", help="infinite-ae, ease or poprec.", rich_help_panel=_MODEL
+    ),
+]
+
+
+def load(
+    data: str,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    rating: str | None = None,
+    time: str | None = None,
+    positive: str | None = None,
+    duplicates: Duplicates = Duplicates.first,
+    strict: bool = False,
+    progress: Progress = silent,
+) -> Interactions:
+    """Read DATA as its options say, and tell what was counted and what was not."""
+    from infrec.data import registry
+
+    log = registry.load(
+        data,
+        user=user,
+        item=item,
+        rating=rating,
+        time=time,
+        positive=positive,
+        duplicates=duplicates.value,
+        strict=strict,
+        progress=progress,
+    )
+    for line in what_was_read(log):
+        console.note(line)
+    return log
+
+
+def what_was_read(log: Interactions) -> list[str]:
+    """What the reader counted and dropped, in words."""
+    report = log.report
+    if report is None:
+        return []
+    lines = []
+    dropped = {reason: count for reason, count in report.dropped.items() if count}
+    if dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        lines.append(
+            f"{report.source}: {report.kept:,} of {report.rows:,} rows count as interactions; not: {reasons}."
+        )
+    return lines + [str(text) for text in report.notes]
+
+
+def check_model(name: str) -> str:
+    """The name of a model, or a usage error that names the nearest ones."""
+    from infrec.models import NAMES
+
+    if name not in NAMES:
+        raise typer.BadParameter(unknown("model", name, NAMES), param_hint="--model")
+    return name
+
+
+def unknown(what: str, name: str, known: Sequence[str]) -> str:
+    """There is no such thing, but there is this one."""
+    near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"there is no {what} {name!r}.{hint} There is: {', '.join(known)}."
+
+
+def open_model(name: str, pairs: Sequence[str] | None) -> Recommender:
+    """The unfitted model with what `--set` fixes."""
+    from infrec import models
+
+    default = models.create(check_model(name))
+    return models.create(name, **parse_settings(name, default.settings, pairs or ()))
+
+
+def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
+    """The settings that were tried, as JSON has them."""
+    return [{"settings": dict(one.settings), "score": one.score, "error": one.error} for one in tried]
+
+
+def parse_settings(name: str, settings: Any, pairs: Sequence[str]) -> dict[str, Any]:
+    """`key=value` texts as values of the types that the model's settings have."""
+    from dataclasses import fields
+    from typing import get_type_hints
+
+    types = get_type_hints(type(settings))
+    known = [field.name for field in fields(settings)]
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        key = key.strip()
+        if not equals:
+            raise typer.BadParameter(f"{pair!r} is not of the form key=value.", param_hint="--set")
+        if key not in known:
+            has = ", ".join(known) if known else "none"
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise typer.BadParameter(
+                f"{name} has no setting {key!r}.{hint} Its settings: {has}.", param_hint="--set"
+            )
+        parsed[key] = _value(key, text.strip(), types[key])
+    return parsed
+
+
+def _value(key: str, text: str, hint: Any) -> Any:
+    """One setting's text as the type its annotation names (`float | Literal["auto"]`, `int`, …)."""
+    from typing import Literal, get_args, get_origin
+
+    members = get_args(hint) if get_origin(hint) not in (None, Literal) else (hint,)
+    words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
+    if text in words:
+        return text
+    if bool in members and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        if kind in members:
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    if str in members:
+        return text
+    expected = [kind.__name__ for kind in (bool, int, float) if kind in members] + [
+        str(word) for word in words
+    ]
+    raise typer.BadParameter(f"{key} is {text!r}; expected {' or '.join(expected)}.", param_hint="--set")

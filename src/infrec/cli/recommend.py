@@ -1,0 +1,158 @@
+"""`infrec recommend`: for a known user, for a history never seen, or for everybody."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infrec.cli import console, options
+from infrec.progress import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from infrec.models import Recommender
+
+BATCH = 1024  # users at a time for --all: bounded memory, few calls
+
+
+def recommend(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A directory that infrec fit wrote.")],
+    user: Annotated[
+        list[str] | None,
+        typer.Option("--user", metavar="ID", help="A user the model was fitted on; repeatable."),
+    ] = None,
+    history: Annotated[
+        list[str] | None,
+        typer.Option("--history", metavar="ID", help="An item of somebody never seen; repeat for each item."),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="For every user of the model, into --out.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Parquet file to write.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many items.")] = 10,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="ID", help="Recommend among these items only; repeatable."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="ID", help="Never recommend this item; repeatable."),
+    ] = None,
+    include_seen: Annotated[
+        bool, typer.Option("--include-seen", help="Also items that the history holds already.")
+    ] = False,
+    on_unknown: Annotated[
+        options.OnUnknown,
+        typer.Option("--on-unknown", help="What an unknown user gets: popular items, nothing, an error."),
+    ] = options.OnUnknown.popular,
+    json: options.Json = False,
+) -> None:
+    """Recommend items: for a known user, for a history never seen, or for everybody.
+
+    Ids are compared as text: 007 and 7 are two users.
+
+    [bold]Examples[/]
+
+      infrec recommend model --user 17
+      infrec recommend model --history 50 --history 181 -k 5
+      infrec recommend model --all --out recs.parquet
+    """
+    if sum([bool(user), bool(history), all_]) != 1:
+        raise typer.BadParameter("give exactly one of --user, --history or --all.")
+    if all_ != (out is not None):
+        raise typer.BadParameter("--all and --out FILE go together.")
+    from infrec import models
+
+    fitted = models.load(model)
+    filters: dict[str, Any] = {
+        "k": k,
+        "exclude_seen": not include_seen,
+        "only": only or None,
+        "exclude": exclude or None,
+    }
+    if out is not None:
+        _everybody(fitted, model, out, filters, json)
+        return
+    unknown: list[str] = []
+    if user:
+        at = fitted.log.users.positions(user)
+        unknown = [each for each, position in zip(user, at, strict=True) if position < 0]
+        table = fitted.recommend(user, on_unknown=on_unknown.value, **filters)
+    else:
+        assert history is not None
+        _, (unseen,) = fitted.log.histories([history])
+        unknown = [str(each) for each in unseen]
+        table = fitted.recommend(histories=[history], on_unknown=on_unknown.value, **filters)
+    if json:
+        rows = table.to_pylist()
+        console.emit({"model": fitted.name, "k": k, "unknown": unknown, "recommendations": rows})
+    else:
+        _show(table, named=bool(user))
+
+
+def _everybody(fitted: Recommender, model: Path, out: Path, filters: dict[str, Any], json: bool) -> None:
+    """All users in batches into one Parquet file, which appears only when it is complete."""
+    with console.bars() as progress:
+        rows = write_all(_batches(fitted, filters, progress), out)
+    console.saved(out)
+    users = fitted.log.n_users
+    if json:
+        console.emit({"model": fitted.name, "k": filters["k"], "users": users, "rows": rows, "out": str(out)})
+    else:
+        console.out().print(
+            f"{rows:,} recommendations for {users:,} users in [bold]{out}[/].", soft_wrap=True
+        )
+
+
+def _batches(fitted: Recommender, filters: dict[str, Any], progress: Progress) -> Iterator[pa.Table]:
+    ids = fitted.log.users.ids
+    for start in range(0, len(ids), BATCH):
+        yield fitted.recommend(ids.slice(start, BATCH), **filters)
+        progress("recommending", min(start + BATCH, len(ids)), len(ids))
+
+
+def write_all(tables: Iterator[pa.Table], out: Path) -> int:
+    """Write tables one after the other; the file is renamed into place when it is whole. Returns the rows."""
+    import pyarrow.parquet as pq
+
+    half = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
+    rows, writer = 0, None
+    try:
+        with half.open("wb") as file:
+            for table in tables:
+                writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
+                writer.write_table(table)
+                rows += table.num_rows
+            if writer is not None:
+                writer.close()
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(out)
+    finally:
+        half.unlink(missing_ok=True)
+    return rows
+
+
+def _show(table: pa.Table, *, named: bool) -> None:
+    from rich.table import Table
+
+    shown = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    titled = "title" in table.column_names
+    several = named and len(set(table.column("user").to_pylist())) > 1
+    columns = [*(["user"] if several else []), "rank", "item", *(["title"] if titled else []), "score"]
+    for column in columns:
+        shown.add_column(column, justify="right" if column in ("rank", "score") else "left", overflow="fold")
+    popular = False
+    for row in table.to_pylist():
+        popular |= row["source"] == "popular"
+        cells = {**row, "score": f"{row['score']:.4f}" + (" *" if row["source"] == "popular" else "")}
+        shown.add_row(*("" if cells[column] is None else str(cells[column]) for column in columns))
+    console.out().print(shown if table.num_rows else "nothing left to recommend.")
+    if popular:
+        console.out().print("* popular items: nothing is known about this user.", style="dim")

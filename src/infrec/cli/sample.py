@@ -1,0 +1,124 @@
+"""`infrec sample`: fewer users or interactions of the train part, chosen by a rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infrec.cli import console, options
+from infrec.cli.options import Duplicates
+from infrec.progress import Stopwatch
+from infrec.report import numbers
+
+
+def sample(
+    data: options.Data,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            "--strategy",
+            metavar="NAME",
+            help="interaction-rns, user-rns, head-user or svp-cf.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where to save the sample.", show_default=False)
+    ],
+    percent: Annotated[
+        float | None, typer.Option("--percent", metavar="P", help="How much of the interactions, in percent.")
+    ] = None,
+    users: Annotated[int | None, typer.Option("--users", metavar="N", help="How many users.")] = None,
+    user: options.User = None,
+    item: options.Item = None,
+    rating: options.Rating = None,
+    time: options.Time = None,
+    positive: options.Positive = None,
+    duplicates: options.DuplicatesOption = Duplicates.first,
+    strict: options.Strict = False,
+    seed: options.Seed = 42,
+    json: options.Json = False,
+) -> None:
+    """Choose some users or interactions of the train part by a rule: what a summary must beat.
+
+    Every item of the data is kept. [bold]infrec evaluate DATA --train-on DIR[/] fits models on it.
+
+    [bold]Examples[/]
+
+      infrec sample ml-1m --strategy user-rns --users 500 --out random-500
+      infrec sample ratings.csv --strategy svp-cf --percent 10 --out hardest
+    """
+    from infrec import samplers
+
+    if strategy not in samplers.STRATEGIES:
+        words = options.unknown("strategy", strategy, samplers.STRATEGIES)
+        raise typer.BadParameter(words, param_hint="--strategy")
+    if (percent is None) == (users is None):
+        raise typer.BadParameter("give exactly one of --percent or --users.")
+    check_out(out, "sample")
+    from infrec.cli.fidelity import REG_GRID
+    from infrec.distillation.summary import Summary
+    from infrec.splits import holdout
+
+    watch = Stopwatch()
+    with console.bars() as progress:
+        with watch("load"):
+            log = options.load(
+                data,
+                user=user,
+                item=item,
+                rating=rating,
+                time=time,
+                positive=positive,
+                duplicates=duplicates,
+                strict=strict,
+                progress=progress,
+            )
+            train = holdout(log, seed=seed).train
+        with watch("sample"):
+            chosen = samplers.sample(train, strategy=strategy, percent=percent, users=users, seed=seed)
+        about = {"source": data, "strategy": strategy, "percent": percent, "seed": seed, "reg_grid": REG_GRID}
+        kept = Summary.of(chosen, about=about, kind="sample")
+        kept.save(out)
+        console.saved(out)
+    share = 100 * chosen.n_interactions / train.n_interactions
+    document = {
+        "dataset": data,
+        "strategy": strategy,
+        "users": chosen.n_users,
+        "items": chosen.n_items,
+        "interactions": chosen.n_interactions,
+        "percent": share,
+        "seed": seed,
+        "out": str(out),
+        "bytes": kept.bytes,
+        "seconds": {**watch.seconds, "total": console.elapsed()},
+    }
+    if json:
+        console.emit(document)
+        return
+    console.out().print(
+        f"[bold]{chosen.n_interactions:,}[/] interactions of [bold]{chosen.n_users:,}[/] users ({strategy}): "
+        f"{share:.1f} % of the train part, saved in [bold]{out}[/] ({numbers.size(kept.bytes)}).",
+        soft_wrap=True,
+    )
+    console.out().print(
+        f"Next: infrec evaluate {data} --train-on {out}", style="dim", soft_wrap=True, markup=False
+    )
+
+
+def check_out(out: Path, what: str) -> None:
+    """Refuse before the work what could not be saved after it; never replace another kind of thing."""
+    from infrec import artifacts
+
+    if out.exists() and not out.is_dir():
+        raise typer.BadParameter(
+            f"{out} is a file; a {what} is a directory, give a new name.", param_hint="--out"
+        )
+    if not out.is_dir() or not any(out.iterdir()):
+        return
+    kind = artifacts.read(out).kind if artifacts.is_artifact(out) else "directory of something else"
+    if kind != what:
+        raise typer.BadParameter(f"{out} is a {kind}, not a {what}; give a new name.", param_hint="--out")

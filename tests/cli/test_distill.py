@@ -1,0 +1,254 @@
+"""`infrec distill`: its document, its card, its ends. What it optimises is tested with the loop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from infrec import artifacts
+from infrec.cli.app import run
+from infrec.cli.live import live, reached, words
+from infrec.report.card import render
+from infrec.report.card_records import Card
+from tests.cli.conftest import Infrec
+
+FIDELITY = {"full", "summary", "random", "ratio"}
+
+
+@pytest.fixture(scope="module")
+def summary(ratings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("summaries") / "s"
+    words = [
+        "distill",
+        str(ratings),
+        "--users",
+        "8",
+        "--steps",
+        "30",
+        "--per-user",
+        "5",
+        "--out",
+        str(out),
+        "--json",
+    ]
+    assert run(words) == 0
+    return out
+
+
+def test_document_and_directory_keep_the_contract(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    ran = infrec("distill", ratings, "--users", 8, "--steps", 30, "--per-user", 5, "--out", out, "--json")
+    assert ran.code == 0
+    found = ran.document
+    rows = pq.read_table(out / "interactions.parquet")
+    assert rows.column_names == ["user", "item", "weight"]
+    assert set(rows["weight"].to_pylist()) == {1.0}
+    assert found["users"] == 8 and found["interactions"] == 40 == rows.num_rows
+    assert found["discrete"] is True and found["mode"] == "discrete"
+    assert found["start"] in ("users", "popularity")
+    assert found["steps"] == 30 and 0 <= found["best_step"] <= 30
+    assert found["seconds"] > 0 and found["ms_per_step"] > 0
+    assert found["bytes"] == (out / "interactions.parquet").stat().st_size
+    assert pq.read_table(out / "items.parquet").num_rows == 24, "the whole vocabulary of the source"
+    assert set(found["fidelity"]) == {"infinite-ae", "ease"}
+    for name, of_model in found["fidelity"].items():
+        assert set(of_model) == FIDELITY | ({"finished"} if name == "infinite-ae" else set())
+        assert all(set(metrics) == {"HR@10", "HR@100", "NDCG@10"} for metrics in of_model.values())
+        for metric, ratio in of_model["ratio"].items():
+            assert ratio == pytest.approx(of_model["summary"][metric] / of_model["full"][metric])
+    manifest = artifacts.read(out, kind="summary").manifest
+    assert manifest["reg_grid"] and manifest["start"] == found["start"]
+    assert not (tmp_path / "s.run").exists(), "nothing is left of the run"
+
+
+def test_the_card_is_made_of_its_record(summary: Path) -> None:
+    record = Card.from_dict(json.loads((summary / "card.json").read_text()))
+    assert (summary / "card.html").read_text() == render(record)
+    assert record.full.users == 40 and record.summary.users == 8 and record.random is not None
+    assert record.random.users == 8, "compared with as many random users"
+    assert [(each.model, each.data) for each in record.fidelity] == [
+        *(("infinite-ae", data) for data in ("full", "summary", "finished", "random")),
+        *(("ease", data) for data in ("full", "summary", "random")),
+    ]
+    assert len(record.picture) == 8 and {len(row) for row in record.picture} == {24}
+    assert sum(row.count("f") for row in record.picture) == record.summary.interactions
+    assert record.summary.bytes < record.full.bytes
+    assert record.activity[1].facts["mean"] == pytest.approx(5)
+
+
+def test_models_train_on_a_summary_with_its_own_grid(infrec: Infrec, ratings: Path, summary: Path) -> None:
+    ran = infrec("evaluate", ratings, "--train-on", summary, "--json")
+    assert ran.code == 0
+    tried = [candidate["settings"]["reg"] for candidate in ran.document["candidates"]]
+    assert tried == artifacts.read(summary).manifest["reg_grid"]
+    record = json.loads((summary / "card.json").read_text())
+    on_card = next(each for each in record["fidelity"] if each["data"] == "summary")
+    for metric, value in on_card["metrics"].items():
+        assert ran.document["metrics"][metric] == pytest.approx(value), "the card says what `evaluate` says"
+
+
+def test_a_fit_takes_a_summary_as_its_centres(
+    infrec: Infrec, ratings: Path, summary: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "model"
+    ran = infrec("fit", ratings, "--centres", summary, "--out", out, "--json")
+    assert ran.code == 0 and ran.document["users"] == 8
+    assert len(ran.document["candidates"]) == 8 and ran.document["selected"]["reg"] > 0
+    item = str(pq.read_table(out / "items.parquet").column(0)[0])
+    asked = infrec("recommend", out, "--history", item, "--json")
+    assert asked.code == 0
+    assert infrec("fit", ratings, "--model", "ease", "--centres", summary, "--out", out).code == 2
+
+
+def test_a_summary_is_exported_with_weight_1(infrec: Infrec, summary: Path, tmp_path: Path) -> None:
+    assert infrec("export", summary, "--format", "csv", "--out", tmp_path / "s.csv").code == 0
+    lines = (tmp_path / "s.csv").read_text().splitlines()
+    assert lines[0].replace('"', "") == "user,item,weight" and len(lines) == 41
+    assert all(line.endswith(",1") for line in lines[1:])
+
+
+def test_without_a_card_nothing_is_measured(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:
+    options = (
+        "--users",
+        8,
+        "--steps",
+        5,
+        "--mode",
+        "soft",
+        "--gamma",
+        3,
+        "--loss",
+        "bce",
+        "--no-card",
+        "--json",
+    )
+    ran = infrec("distill", ratings, *options, "--out", tmp_path / "s")
+    assert ran.code == 0
+    assert ran.document["fidelity"] == {} and ran.document["card"] is None
+    assert ran.document["discrete"] is False and ran.document["mode"] == "soft"
+    assert not (tmp_path / "s" / "card.html").exists()
+    settings = artifacts.read(tmp_path / "s").manifest["settings"]
+    assert settings["loss"] == "binary" and settings["steps"] == 5
+
+
+def test_search_tries_the_papers_grid_and_keeps_the_best(
+    infrec: Infrec, ratings: Path, tmp_path: Path
+) -> None:
+    options = ("--users", 4, "--steps", 1, "--tau", 5, "--search", "--no-card", "--json")
+    ran = infrec("distill", ratings, *options, "--out", tmp_path / "s")
+    assert ran.code == 0
+    tried = ran.document["tried"]
+    assert [each["settings"] for each in tried] == [{"l1": 1e-3}, {"l1": 10.0}], "τ was fixed"
+    kept = artifacts.read(tmp_path / "s").manifest
+    assert kept["validation"][kept["criterion"]] == max(each["score"] for each in tried)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--users", 0), "users is 0; expected a whole number of at least 1"),
+        (("--users", 41), "41 synthetic users were asked for, but the log has 40"),
+        (("--users", 4, "--gamma", 0), "gamma is 0"),
+        (("--users", 4, "--tau", -1), "tau is -1.0; expected a finite number above 0"),
+        (("--users", 4, "--hidden", 1), "hidden is 1.0"),
+        (("--users", 4, "--per-user", 25), "but there are 24 items"),
+        (("--users", 4, "--per-user", 3, "--total", 9), "at most one of them"),
+        (("--target", 1.5), "target is 1.5"),
+        (("--users", 4, "--target", 0.9), "exclude each other"),
+        (("--users", 4, "--mode", "discreet"), "discreet"),
+        (("--users", 4, "--set", "ratte=1"), "Did you mean rate?"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(
+    options: tuple[object, ...], words: str, infrec: Infrec, ratings: Path, tmp_path: Path
+) -> None:
+    ran = infrec("distill", ratings, *options, "--out", tmp_path / "s", "--json")
+    assert ran.code == 2
+    assert words in ran.document["error"]["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_with_one_user_is_refused(infrec: Infrec, tmp_path: Path) -> None:
+    log = tmp_path / "one.csv"
+    log.write_text("user,item\n" + "".join(f"me,{item}\n" for item in range(9)))
+    ran = infrec("distill", log, "--users", 1, "--out", tmp_path / "s", "--json")
+    assert ran.code == 1
+    assert "the log has 1 user; expected at least 2" in ran.document["error"]["message"]
+
+
+# ---- how it ends -----------------------------------------------------------------------------------------
+def test_sigterm_saves_a_second_process_is_refused_and_resume_goes_on(
+    infrec: Infrec, ratings: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "s"
+    command = ["distill", str(ratings), "--users", "6", "--steps", "2000", "--no-card", "--out", str(out)]
+    first = subprocess.Popen(
+        [sys.executable, "-m", "infrec.cli", *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    )
+    try:
+        wait_for(tmp_path / "s.run" / "checkpoint" / "manifest.json", first)
+        second = infrec(*command, "--json")
+        assert second.code == 1, second.out
+        assert "s.run is in use by another distillation" in second.document["error"]["message"]
+    finally:
+        first.send_signal(signal.SIGTERM)
+        said = first.communicate(timeout=60)[1]
+    assert first.returncode == 130, said
+    assert "saved: a checkpoint in" in said and "the same command with --resume" in said
+    assert not out.exists()
+
+    again = infrec(*command, "--json")
+    assert again.code == 2 and "--resume" in again.document["error"]["message"]
+    done = infrec(*command, "--resume", "--json")
+    assert done.code == 0 and done.document["steps"] == 2000
+    assert out.is_dir() and not (tmp_path / "s.run").exists()
+
+    whole = tmp_path / "whole"
+    assert infrec(*command[:-1], str(whole), "--json").code == 0
+    names = ("interactions.parquet", "items.parquet")
+    assert [(out / name).read_bytes() for name in names] == [(whole / name).read_bytes() for name in names]
+
+
+def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not path.exists():
+        assert process.poll() is None, "the run ended by itself before it could be interrupted"
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+# ---- looking on ------------------------------------------------------------------------------------------
+def test_a_step_is_told_in_words_and_nan_is_not() -> None:
+    facts = {"loss": 5.1234567, "validation": 58.234, "best": 58.5, "best_step": 75, "seconds_left": 12.3}
+    assert words(facts) == "loss 5.123, validation 58.23, best 58.50 (step 75), 12 s left"
+    early = {"loss": float("nan"), "validation": float("nan"), "best": -1.0, "seconds_left": 0.0}
+    assert words(early) == ""
+    tried = {"users": 50, "share": 0.931, "target": 0.95}
+    assert reached("target", tried) == "50 users: 93.1 % of full-data quality, not enough"
+    assert reached("distil", facts) is None
+
+
+def test_the_live_view_draws_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "140")
+    with live("distil") as progress:
+        progress("choose settings", 1, 6)
+        for step in (1, 2):
+            progress("distil", step, 2, loss=4.5, validation=50.0, best=51.0, best_step=1, seconds_left=3.0)
+    shown = capsys.readouterr().err
+    assert "loss 4.5" in shown and "best 51.00 (step 1)" in shown and "3.00 s left" in shown
