@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test lint format bench clean
+.PHONY: install demo test lint format bench bench-peers clean
 .DEFAULT_GOAL := demo
 
 install: $(STAMP)
@@ -33,5 +33,19 @@ format: install
 bench: install
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
+# Other libraries, trained on what infrec exports. DATA=ml-1m USERS=500 for the real thing (minutes).
+DATA  ?= demo
+USERS ?= 50
+PEERS := .venv-peers
+
+$(PEERS)/.installed: benchmarks/peers/requirements.txt
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r $<
+	@touch $@
+
+bench-peers: install $(PEERS)/.installed
+	@$(BIN)/python benchmarks/peers/prepare.py build/peers --data $(DATA) --users $(USERS)
+	@$(PEERS)/bin/python benchmarks/peers/train.py build/peers
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(PEERS) $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Duplicates
+from infrec.cli.reading import Reading, reads_data
 from infrec.report import numbers
 
 if TYPE_CHECKING:
@@ -47,15 +47,10 @@ def list_(json: options.Json = False) -> None:
 
 
 @app.command()
+@reads_data
 def stats(
     data: options.Data,
-    user: options.User = None,
-    item: options.Item = None,
-    rating: options.Rating = None,
-    time: options.Time = None,
-    positive: options.Positive = None,
-    duplicates: options.DuplicatesOption = Duplicates.first,
-    strict: options.Strict = False,
+    reading: Reading = Reading(),
     json: options.Json = False,
 ) -> None:
     """What is in the data: users, items, interactions, how they are spread, and what was dropped.
@@ -66,17 +61,7 @@ def stats(
       infrec datasets stats ratings.csv --positive "rating >= 4"
     """
     with console.bars() as progress:
-        log = options.load(
-            data,
-            user=user,
-            item=item,
-            rating=rating,
-            time=time,
-            positive=positive,
-            duplicates=duplicates,
-            strict=strict,
-            progress=progress,
-        )
+        log = reading.load(data, progress)
     document = {"dataset": data, **summary(log)}
     if json:
         console.emit(document)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, machine, options
+from infrec.cli.reading import Reading
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -47,7 +48,7 @@ def demo(
             "[bold]infrec demo[/]: invented films, and invented people who like some of them\n"
         )
     with console.bars() as progress:
-        log = options.load("demo", progress=progress)
+        log = Reading().load("demo", progress)
         record = compare(log, seed, progress)
         record = replace(record, card=distilled(log, out / "summary", seed, progress))
     path = write(record, out)

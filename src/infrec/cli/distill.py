@@ -15,7 +15,7 @@ import typer
 
 from infrec.cli import console, options
 from infrec.cli.live import live
-from infrec.cli.options import Duplicates
+from infrec.cli.reading import Reading, reads_data
 from infrec.cli.sample import check_out
 from infrec.errors import ConfigError
 from infrec.progress import Stopwatch
@@ -46,6 +46,7 @@ class Loss(StrEnum):
     bce = "bce"
 
 
+@reads_data
 def distill(
     data: options.Data,
     out: Annotated[
@@ -152,13 +153,7 @@ def distill(
     no_card: Annotated[
         bool, typer.Option("--no-card", help="Do not measure fidelity and write no card.")
     ] = False,
-    user: options.User = None,
-    item: options.Item = None,
-    rating: options.Rating = None,
-    time: options.Time = None,
-    positive: options.Positive = None,
-    duplicates: options.DuplicatesOption = Duplicates.first,
-    strict: options.Strict = False,
+    reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:
@@ -193,17 +188,7 @@ def distill(
     watch = Stopwatch()
     with _ends_on_sigterm():
         with console.bars() as progress, watch("load"):
-            log = options.load(
-                data,
-                user=user,
-                item=item,
-                rating=rating,
-                time=time,
-                positive=positive,
-                duplicates=duplicates,
-                strict=strict,
-                progress=progress,
-            )
+            log = reading.load(data, progress)
             split = holdout(log, seed=seed)
         with watch("distill"):
             run = {**size, "mode": mode.value, "gamma": gamma, "seed": seed, **settings}

@@ -27,6 +27,8 @@ def doctor(json: Json = False) -> None:
 
 def examine() -> dict[str, Any]:
     """Everything `doctor` knows."""
+    from infrec.kernels import accelerated
+
     problems: list[str] = []
     versions = machine.versions()
     try:
@@ -37,14 +39,14 @@ def examine() -> dict[str, Any]:
     if versions["matplotlib"] is None:
         problems.append("matplotlib is not installed, so reports have no plots: pip install 'infrec[plot]'")
     data = _data(problems)
-    files, n_bytes = machine.folder_size(machine.compile_cache())
+    files, n_bytes = machine.folder_size(accelerated.compile_cache())
     return {
         "versions": versions,
         "devices": devices,
         "cores": machine.cores(),
         "memory": machine.memory(),
         "data": data,
-        "compile_cache": {"path": str(machine.compile_cache()), "files": files, "bytes": n_bytes},
+        "compile_cache": {"path": str(accelerated.compile_cache()), "files": files, "bytes": n_bytes},
         "problems": problems,
     }
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, machine, options
-from infrec.cli.options import Duplicates, Protocol
+from infrec.cli.options import Protocol
+from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from infrec.splits import Split
 
 
+@reads_data
 def evaluate(
     data: options.Data,
     model: Annotated[
@@ -58,13 +60,7 @@ def evaluate(
             help="Fit on this sample, summary or log over the same items instead of the train part.",
         ),
     ] = None,
-    user: options.User = None,
-    item: options.Item = None,
-    rating: options.Rating = None,
-    time: options.Time = None,
-    positive: options.Positive = None,
-    duplicates: options.DuplicatesOption = Duplicates.first,
-    strict: options.Strict = False,
+    reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:
@@ -86,17 +82,7 @@ def evaluate(
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            log = options.load(
-                data,
-                user=user,
-                item=item,
-                rating=rating,
-                time=time,
-                positive=positive,
-                duplicates=duplicates,
-                strict=strict,
-                progress=progress,
-            )
+            log = reading.load(data, progress)
             split, train = _split(log, seed, train_on)
         load_seconds = watch.seconds["load"]
         documents = []

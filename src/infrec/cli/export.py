@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Duplicates
+from infrec.cli.reading import Reading, reads_data
+from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Format(StrEnum):
     npz = "npz"
 
 
+@reads_data
 def export(
     data: Annotated[
         str,
@@ -43,13 +45,7 @@ def export(
             "--out", "-o", metavar="PATH", help="The file to write; replaced whole.", show_default=False
         ),
     ],
-    user: options.User = None,
-    item: options.Item = None,
-    rating: options.Rating = None,
-    time: options.Time = None,
-    positive: options.Positive = None,
-    duplicates: options.DuplicatesOption = Duplicates.first,
-    strict: options.Strict = False,
+    reading: Reading = Reading(),
     json: options.Json = False,
 ) -> None:
     """Write a log, a sample or a summary for other programs: RecBole, pandas, implicit, your own.
@@ -63,17 +59,7 @@ def export(
     from infrec.data.export import export as write
 
     with console.bars() as progress:
-        log = load(
-            data,
-            user=user,
-            item=item,
-            rating=rating,
-            time=time,
-            positive=positive,
-            duplicates=duplicates,
-            strict=strict,
-            progress=progress,
-        )
+        log = load(data, reading, progress)
         files = write(log, out, format.value)
     for file in files:
         console.saved(file)
@@ -107,12 +93,12 @@ def export(
     )
 
 
-def load(data: str, **read: Any) -> Interactions:
+def load(data: str, reading: Reading, progress: Progress) -> Interactions:
     """What a path or name stands for: a summary or a sample where that is what it is, else a log."""
     from infrec import artifacts
 
     if not artifacts.is_artifact(data):
-        return options.load(data, **read)
+        return reading.load(data, progress)
     from infrec.distillation.summary import Summary
 
     return Summary.load(data)

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from infrec.cli import console, machine, options
-from infrec.cli.options import Duplicates
+from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
 
+@reads_data
 def fit(
     data: options.Data,
     out: Annotated[
@@ -32,13 +33,7 @@ def fit(
     train_only: Annotated[
         bool, typer.Option("--train-only", help="Fit on the train part only, settings chosen on validation.")
     ] = False,
-    user: options.User = None,
-    item: options.Item = None,
-    rating: options.Rating = None,
-    time: options.Time = None,
-    positive: options.Positive = None,
-    duplicates: options.DuplicatesOption = Duplicates.first,
-    strict: options.Strict = False,
+    reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:
@@ -60,17 +55,7 @@ def fit(
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            log = options.load(
-                data,
-                user=user,
-                item=item,
-                rating=rating,
-                time=time,
-                positive=positive,
-                duplicates=duplicates,
-                strict=strict,
-                progress=progress,
-            )
+            log = reading.load(data, progress)
         with watch("fit"):
             train, validation = log, None
             if train_only:

@@ -85,14 +85,6 @@ def memory() -> dict[str, int]:
     }
 
 
-def compile_cache() -> Path:
-    """Where compiled programs are kept from one run to the next, as `kernels.accelerated` has it."""
-    given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "infrec" / "xla"
-
-
 def folder_size(folder: Path) -> tuple[int, int]:
     """Number of files in a folder and their bytes; zeros where there is none."""
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []

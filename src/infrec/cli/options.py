@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import console
-from infrec.progress import Progress, silent
-
 if TYPE_CHECKING:
-    from infrec.data import Interactions
     from infrec.models import Candidate, Recommender
-
-
-class Duplicates(StrEnum):
-    first = "first"
-    sum = "sum"
 
 
 class Protocol(StrEnum):
@@ -42,41 +33,6 @@ Data = Annotated[
         help="A file (CSV, TSV, .dat, Parquet; also gzipped), a directory of Parquet, or a name from "
         "[bold]infrec datasets list[/].",
         show_default=False,
-    ),
-]
-User = Annotated[
-    str | None,
-    typer.Option("--user", metavar="COLUMN", help="Column of user ids.", rich_help_panel=_DATA),
-]
-Item = Annotated[
-    str | None,
-    typer.Option("--item", metavar="COLUMN", help="Column of item ids.", rich_help_panel=_DATA),
-]
-Rating = Annotated[
-    str | None,
-    typer.Option("--rating", metavar="COLUMN", help="Column of ratings.", rich_help_panel=_DATA),
-]
-Time = Annotated[
-    str | None,
-    typer.Option("--time", metavar="COLUMN", help="Column of times.", rich_help_panel=_DATA),
-]
-Positive = Annotated[
-    str | None,
-    typer.Option(
-        "--positive",
-        metavar="RULE",
-        help='Which rows count as interactions, such as "rating >= 4". Default: all.',
-        rich_help_panel=_DATA,
-    ),
-]
-DuplicatesOption = Annotated[
-    Duplicates,
-    typer.Option("--duplicates", help="Repeated pairs: keep the first, or sum.", rich_help_panel=_DATA),
-]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict", help="Refuse damaged rows instead of dropping and counting them.", rich_help_panel=_DATA
     ),
 ]
 Seed = Annotated[
@@ -102,52 +58,6 @@ ModelName = Annotated[
         "--model", "-m", metavar="NAME", help="infinite-ae, ease or poprec.", rich_help_panel=_MODEL
     ),
 ]
-
-
-def load(
-    data: str,
-    *,
-    user: str | None = None,
-    item: str | None = None,
-    rating: str | None = None,
-    time: str | None = None,
-    positive: str | None = None,
-    duplicates: Duplicates = Duplicates.first,
-    strict: bool = False,
-    progress: Progress = silent,
-) -> Interactions:
-    """Read DATA as its options say, and tell what was counted and what was not."""
-    from infrec.data import registry
-
-    log = registry.load(
-        data,
-        user=user,
-        item=item,
-        rating=rating,
-        time=time,
-        positive=positive,
-        duplicates=duplicates.value,
-        strict=strict,
-        progress=progress,
-    )
-    for line in what_was_read(log):
-        console.note(line)
-    return log
-
-
-def what_was_read(log: Interactions) -> list[str]:
-    """What the reader counted and dropped, in words."""
-    report = log.report
-    if report is None:
-        return []
-    lines = []
-    dropped = {reason: count for reason, count in report.dropped.items() if count}
-    if dropped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        lines.append(
-            f"{report.source}: {report.kept:,} of {report.rows:,} rows count as interactions; not: {reasons}."
-        )
-    return lines + [str(text) for text in report.notes]
 
 
 def check_model(name: str) -> str:

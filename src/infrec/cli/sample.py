@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Duplicates
+from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
 
+@reads_data
 def sample(
     data: options.Data,
     strategy: Annotated[
@@ -31,13 +32,7 @@ def sample(
         float | None, typer.Option("--percent", metavar="P", help="How much of the interactions, in percent.")
     ] = None,
     users: Annotated[int | None, typer.Option("--users", metavar="N", help="How many users.")] = None,
-    user: options.User = None,
-    item: options.Item = None,
-    rating: options.Rating = None,
-    time: options.Time = None,
-    positive: options.Positive = None,
-    duplicates: options.DuplicatesOption = Duplicates.first,
-    strict: options.Strict = False,
+    reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:
@@ -65,17 +60,7 @@ def sample(
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            log = options.load(
-                data,
-                user=user,
-                item=item,
-                rating=rating,
-                time=time,
-                positive=positive,
-                duplicates=duplicates,
-                strict=strict,
-                progress=progress,
-            )
+            log = reading.load(data, progress)
             train = holdout(log, seed=seed).train
         with watch("sample"):
             chosen = samplers.sample(train, strategy=strategy, percent=percent, users=users, seed=seed)

@@ -105,9 +105,12 @@ def _keep_compiled() -> None:
     """Keep compiled functions between processes, unless the user has said where to keep them."""
     import jax
 
-    if (
-        getattr(jax.config, "jax_compilation_cache_dir", None) is None
-        and "JAX_COMPILATION_CACHE_DIR" not in os.environ
-    ):
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(home / "infrec" / "xla"))
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+        jax.config.update("jax_compilation_cache_dir", str(compile_cache()))
+
+
+def compile_cache() -> Path:
+    """Where compiled functions are kept: where the user's environment says, or in the user's cache."""
+    given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(given) if given else home / "infrec" / "xla"

@@ -1,0 +1,117 @@
+"""The data options, written once: a command that `reads_data` has them all and receives one `Reading`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from infrec.cli import console
+from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from infrec.data import Interactions
+
+_DATA = "Data"
+
+
+class Duplicates(StrEnum):
+    first = "first"
+    sum = "sum"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How DATA is to be read."""
+
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="COLUMN", help="Column of user ids.", rich_help_panel=_DATA),
+    ] = None
+    item: Annotated[
+        str | None,
+        typer.Option("--item", metavar="COLUMN", help="Column of item ids.", rich_help_panel=_DATA),
+    ] = None
+    rating: Annotated[
+        str | None,
+        typer.Option("--rating", metavar="COLUMN", help="Column of ratings.", rich_help_panel=_DATA),
+    ] = None
+    time: Annotated[
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="Column of times.", rich_help_panel=_DATA),
+    ] = None
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            "--positive",
+            metavar="RULE",
+            help='Which rows count as interactions, such as "rating >= 4". Default: all.',
+            rich_help_panel=_DATA,
+        ),
+    ] = None
+    duplicates: Annotated[
+        Duplicates,
+        typer.Option("--duplicates", help="Repeated pairs: keep the first, or sum.", rich_help_panel=_DATA),
+    ] = Duplicates.first
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Refuse damaged rows instead of dropping and counting them.",
+            rich_help_panel=_DATA,
+        ),
+    ] = False
+
+    def load(self, data: str, progress: Progress = silent) -> Interactions:
+        """Read DATA as its options say, and tell what was counted and what was not."""
+        from infrec.data import registry
+
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        options["duplicates"] = self.duplicates.value
+        log = registry.load(data, progress=progress, **options)
+        for line in what_was_read(log):
+            console.note(line)
+        return log
+
+
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """Put the data options where the command's parameter `reading` stands."""
+    shared = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hint)
+        for field, hint in zip(
+            fields(Reading), get_type_hints(Reading, include_extras=True).values(), strict=True
+        )
+    ]
+    parameters: list[inspect.Parameter] = []
+    for own in inspect.signature(command, eval_str=True).parameters.values():
+        keyword = own.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        parameters += shared if own.name == "reading" else [keyword]
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        command(reading=Reading(**{each.name: given.pop(each.name) for each in shared}), **given)
+
+    del with_options.__wrapped__  # typer must see this signature, not the one behind it
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_options
+
+
+def what_was_read(log: Interactions) -> list[str]:
+    """What the reader counted and dropped, in words."""
+    report = log.report
+    if report is None:
+        return []
+    lines = []
+    dropped = {reason: count for reason, count in report.dropped.items() if count}
+    if dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        lines.append(
+            f"{report.source}: {report.kept:,} of {report.rows:,} rows count as interactions; not: {reasons}."
+        )
+    return lines + [str(text) for text in report.notes]
