@@ -63,9 +63,8 @@ def product_rate(n: int, mu: int, d: int) -> float:
     left = jnp.asarray(rng.random((n, mu), np.float32))
     right = jnp.asarray(rng.random((mu, d), np.float32))
     product = jax.jit(jnp.matmul)
-    times = (
-        50 if jax.default_backend() == "gpu" else 1
-    )  # several under way hide the time it takes to launch one
+    # Several under way hide the time it takes to launch one.
+    times = 50 if jax.default_backend() == "gpu" else 1
 
     def some() -> Any:
         for _ in range(times):

@@ -38,6 +38,7 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
 _LIBRARIES = ("infrec", "numpy", "scipy", "pyarrow", "safetensors", "jax")
+# Manifest keys that are ours to write.
 _OWN = (
     "format",
     "format_version",
@@ -45,7 +46,7 @@ _OWN = (
     "versions",
     "files",
     "seal",
-)  # manifest keys that are ours to write
+)
 
 
 @dataclass(frozen=True, eq=False)

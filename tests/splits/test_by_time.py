@@ -23,9 +23,8 @@ def test_the_last_is_test_and_the_one_before_validation() -> None:
     log = timed([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 1]], [9, 4, 7, 1, 1, 2, 5, 5, 5])
     split = leave_last_out(log)
     assert split.train.users.ids.to_pylist() == [0, 2]  # user 1 has two interactions
-    np.testing.assert_array_equal(
-        split.test.matrix.toarray(), [[1, 0, 0, 0], [0, 0, 0, 1]]
-    )  # ties: the later item
+    # Ties: the later item.
+    np.testing.assert_array_equal(split.test.matrix.toarray(), [[1, 0, 0, 0], [0, 0, 0, 1]])
     np.testing.assert_array_equal(split.val.matrix.toarray(), [[0, 0, 1, 0], [0, 0, 1, 0]])
     np.testing.assert_array_equal(split.train.matrix.toarray(), [[0, 1, 0, 1], [1, 0, 0, 0]])
 

@@ -144,9 +144,8 @@ def _block(world: World, number: int) -> pa.RecordBatch:
     liking += rng.standard_normal(len(owner), dtype=np.float32) * np.float32(0.75)
     rating = np.clip(np.rint(liking), 1, 5).astype(np.int8)
 
-    life = np.minimum(
-        np.exp(rng.normal(16.2, 1.3, len(wanted))), 0.9 * (_END - _START)
-    )  # mostly months to years
+    # Mostly months to years.
+    life = np.minimum(np.exp(rng.normal(16.2, 1.3, len(wanted))), 0.9 * (_END - _START))
     joined = _START + rng.random(len(wanted)) * (_END - _START - life)
     pace = life / wanted
     when = joined[owner] + (rank + rng.random(len(owner), dtype=np.float32)) * pace[owner]

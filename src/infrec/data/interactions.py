@@ -96,9 +96,8 @@ class Interactions:
         titles: Sequence[str] | None = None,
     ) -> Interactions:
         """From a users × items matrix (any scipy sparse format, or dense); zeros are not interactions."""
-        csr = canonical(
-            sp.csr_array(matrix, dtype=np.float32, copy=True)
-        )  # a copy: it will be made read-only
+        # A copy: it will be made read-only.
+        csr = canonical(sp.csr_array(matrix, dtype=np.float32, copy=True))
         if not np.isfinite(csr.data).all() or (csr.data < 0).any():
             raise DataError("the matrix holds negative or non-finite values; expected weights of 0 or more.")
         rows = Vocabulary.numbered(csr.shape[0]) if users is None else Vocabulary.of(users)

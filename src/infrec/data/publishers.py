@@ -105,9 +105,8 @@ def douban(files: Files, name: str) -> Source:
 
 def netflix(files: Files, names: Sequence[str]) -> Source:
     """Netflix prize: `combined_data_*.txt` or `mv_*.txt`, where a line `17:` names the film below it."""
-    chosen = [name for name in names if "combined_data_" in name] or list(
-        names
-    )  # never the same ratings twice
+    # Never the same ratings twice.
+    chosen = [name for name in names if "combined_data_" in name] or list(names)
     return NetflixSource(
         files, sorted(chosen, key=lambda name: [int(n) for n in re.findall(r"[0-9]+", name)])
     )

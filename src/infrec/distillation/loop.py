@@ -76,8 +76,7 @@ class _Run:
         self.times: list[float] = []
         self.loss = float("nan")
 
-    # ---- validation
-    # ------------------------------------------------------------------------------------------------
+    # ---- validation ------------------------------------------------------------------------------------
     def validate(self) -> None:
         """Score the summary as it is, re-choose λ, keep the best."""
         at = self.track.step
@@ -102,8 +101,7 @@ class _Run:
         waited = self.track.step - self.track.best_step
         return self.track.step >= self.steps or (patience is not None and waited >= patience)
 
-    # ---- steps
-    # -----------------------------------------------------------------------------------------------------
+    # ---- steps -----------------------------------------------------------------------------------------
     def advance(self, count: int) -> None:
         """`count` steps; their losses are looked at once they are all under way."""
         began, losses = time.perf_counter(), []
@@ -143,8 +141,7 @@ class _Run:
             best_step=track.best_step, seconds=seconds, seconds_left=per_step * (self.steps - track.step),
         )  # fmt: skip
 
-    # ---- checkpoints
-    # -----------------------------------------------------------------------------------------------
+    # ---- checkpoints -----------------------------------------------------------------------------------
     def arrays(self) -> dict[str, np.ndarray]:
         adam = self.state.adam
         return {

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 Loss = Literal["multinomial", "standardised", "binary"]
 MASKED = np.float32(-1e9)
-EDGE = np.float32(
-    1e-3
-)  # where the logarithm of the binary loss goes on as its tangent: scores may leave (0, 1)
+# Where the logarithm of the binary loss goes on as its tangent: scores may leave (0, 1).
+EDGE = np.float32(1e-3)
 
 
 class Users(NamedTuple):
@@ -78,8 +77,7 @@ def total(
     return loss + l1 * x_hat.sum(axis=1).mean() / mean_interactions if l1 else loss
 
 
-# ---- inner: ∞-AE on the summary
-# ------------------------------------------------------------------------------------
+# ---- inner: ∞-AE on the summary ------------------------------------------------------------------------
 def fit(x_hat: Float[Array, "mu items"], reg: Any, *, depth: int = 1) -> Float[Array, "mu items"]:
     """α = (K_SS + λ m I)⁻¹ X̂; NaN where the system is not positive definite in float32."""
     return ridge(system(x_hat, reg, depth=depth), x_hat)
@@ -126,8 +124,7 @@ def _ridge_back(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
 ridge.defvjp(_ridge, _ridge_back)
 
 
-# ---- outer: the loss of real users
-# ---------------------------------------------------------------------------------
+# ---- outer: the loss of real users ---------------------------------------------------------------------
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
 def outer(x_hat: Array, alpha: Array, users: Users, key: Array, form: Form) -> Float[Array, ""]:
     """The mean loss over users."""

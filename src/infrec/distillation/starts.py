@@ -58,9 +58,8 @@ def logits(train: sp.csr_array, config: Config) -> NDArray[np.float32]:
     n, d = train.shape
     if config.start == "users":
         rows = rng.choice(n, config.users, replace=False)
-        rows = rows[
-            np.argsort(np.diff(train.indptr)[rows], kind="stable")
-        ]  # small rows first, as `row_sizes` has them
+        # Small rows first, as `row_sizes` has them.
+        rows = rows[np.argsort(np.diff(train.indptr)[rows], kind="stable")]
         first = np.minimum(train[rows].toarray(), 1.0)
     else:
         counts = np.bincount(train.indices, minlength=d)

@@ -16,9 +16,8 @@ from infrec.distillation.objective import Form, Users
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt32
 
-_ADAM = optax.scale_by_adam(
-    eps=1e-12
-)  # gradients of a mean over users are tiny; the usual 1e-8 would slow them
+# Gradients of a mean over users are tiny; the usual 1e-8 would slow them.
+_ADAM = optax.scale_by_adam(eps=1e-12)
 
 
 class State(NamedTuple):

@@ -63,7 +63,6 @@ def _sum_of_largest(
     row = np.repeat(np.arange(n), np.diff(held_out.indptr))
     w = weights[held_out.indices]
     order = np.lexsort((-w, row))
-    place = (
-        np.arange(len(row)) - held_out.indptr[row]
-    )  # rows stay where they are; only their insides are sorted
+    # Rows stay where they are; only their insides are sorted.
+    place = np.arange(len(row)) - held_out.indptr[row]
     return np.bincount(row, np.where(place < m[row], w[order], 0.0), minlength=n).astype(np.float64)

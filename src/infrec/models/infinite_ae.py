@@ -57,9 +57,8 @@ class InfiniteAE(Recommender):
     """One hyper-parameter, no training loop: fit is a kernel, a factorisation and a solve."""
 
     name: ClassVar[str] = "infinite-ae"
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "reg": (0, 1, 5, 20, 50, 100)
-    }  # the paper's grid
+    # The paper's grid.
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"reg": (0, 1, 5, 20, 50, 100)}
     fallback: ClassVar[Mapping[str, Any]] = {"reg": 5}
     settings: InfiniteAESettings
 
