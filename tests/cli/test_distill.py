@@ -95,6 +95,19 @@ def test_models_train_on_a_summary_with_its_own_grid(infrec: Infrec, ratings: Pa
         assert ran.document["metrics"][metric] == pytest.approx(value), "the card says what `evaluate` says"
 
 
+def test_a_summary_is_data_like_any_other(
+    infrec: Infrec, ratings: Path, summary: Path, tmp_path: Path
+) -> None:
+    """Every command reads it as what it is: all items of the source, and the λ that was chosen with it."""
+    stats = infrec("datasets", "stats", summary, "--json")
+    assert stats.code == 0 and (stats.document["users"], stats.document["items"]) == (8, 24)
+    fitted = infrec("fit", summary, "--out", tmp_path / "model", "--json")
+    assert fitted.code == 0 and fitted.document["items"] == 24
+    assert [fitted.document["selected"]["reg"]] == artifacts.read(summary).manifest["reg_grid"]
+    wrong = infrec("datasets", "stats", tmp_path / "model", "--json")
+    assert wrong.code == 1 and "holds a model" in wrong.document["error"]["message"]
+
+
 def test_a_fit_takes_a_summary_as_its_centres(
     infrec: Infrec, ratings: Path, summary: Path, tmp_path: Path
 ) -> None:

@@ -60,7 +60,9 @@ def test_soft_is_near_the_full_data(demo: Split) -> None:
 
 
 def test_models_fit_a_summary_as_they_fit_a_log(demo: Split, summary: Summary) -> None:
-    model = InfiniteAE(reg=summary.reg).fit(summary)
+    model = InfiniteAE().fit(summary)
+    assert model.settings.reg == summary.reg, "λ was chosen together with the summary"
+    assert InfiniteAE(reg=7).fit(summary).settings.reg == 7
     scores = model.score(demo.train.matrix[:5])
     assert scores.shape == (5, demo.train.n_items)
     assert np.isfinite(scores).all()

@@ -176,18 +176,8 @@ def fit_for(
 
     # Other users than the split's: their own histories say nothing about whom validation asks for.
     context = None if train is None else split.train.matrix
-    space = search_space(model, train)
-    result = choose(
-        model, (fit_on, split.val), space=space, context=context, seconds=search, progress=progress
-    )
+    result = choose(model, (fit_on, split.val), context=context, seconds=search, progress=progress)
     return result.model, options.candidates(result.candidates)
-
-
-def search_space(model: Recommender, train: Interactions | None) -> dict[str, Any] | None:
-    """On a summary or a sample, the λ grid of ∞-AE is the one in its manifest; None: the model's own."""
-    grid = getattr(train, "reg_grid", None)
-    chosen_by_us = model.name.startswith("infinite-ae") and model.selected["reg"] == "auto"
-    return {"reg": grid} if grid and chosen_by_us else None
 
 
 def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None:

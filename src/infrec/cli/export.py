@@ -10,11 +10,10 @@ import typer
 
 from infrec.cli import console, options
 from infrec.cli.reading import Reading, reads_data
-from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
+    pass
 
 
 class Format(StrEnum):
@@ -59,7 +58,7 @@ def export(
     from infrec.data.export import export as write
 
     with console.bars() as progress:
-        log = load(data, reading, progress)
+        log = reading.load(data, progress)
         files = write(log, out, format.value)
     for file in files:
         console.saved(file)
@@ -91,14 +90,3 @@ def export(
         f"({numbers.size(n_bytes)}).",
         soft_wrap=True,
     )
-
-
-def load(data: str, reading: Reading, progress: Progress) -> Interactions:
-    """What a path or name stands for: a summary or a sample where that is what it is, else a log."""
-    from infrec import artifacts
-
-    if not artifacts.is_artifact(data):
-        return reading.load(data, progress)
-    from infrec.distillation.summary import Summary
-
-    return Summary.load(data)

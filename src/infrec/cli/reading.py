@@ -68,9 +68,17 @@ class Reading:
     ] = False
 
     def load(self, data: str, progress: Progress = silent) -> Interactions:
-        """Read DATA as its options say, and tell what was counted and what was not."""
+        """Read DATA as its options say, and tell what was counted and what was not.
+
+        What `infrec distill` or `infrec sample` wrote is read as what it is, whatever the options.
+        """
+        from infrec import artifacts
         from infrec.data import registry
 
+        if artifacts.is_artifact(data):
+            from infrec.distillation import Summary
+
+            return Summary.load(data)
         options = {field.name: getattr(self, field.name) for field in fields(self)}
         options["duplicates"] = self.duplicates.value
         log = registry.load(data, progress=progress, **options)

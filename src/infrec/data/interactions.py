@@ -143,6 +143,11 @@ class Interactions:
         return np.diff(self.matrix.indptr).astype(np.int64)
 
     @property
+    def reg_grid(self) -> tuple[float, ...]:
+        """λ values that belong to this data: none to a log; a summary brings those it was made with."""
+        return ()
+
+    @property
     def titles(self) -> pa.ChunkedArray | None:
         """The title of each item, where known."""
         if self.item_info is None or "title" not in self.item_info.column_names:

@@ -77,6 +77,10 @@ class Recommender(ABC):
         every = itertools.product(*(values[name] for name in still_open))
         return [dict(zip(still_open, combination, strict=True)) for combination in every]
 
+    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
+        """Values that the data itself brings for open settings, instead of the search space's."""
+        return {}
+
     # ---- fitting -------------------------------------------------------------------------------------------
     def fit(
         self,
@@ -92,9 +96,9 @@ class Recommender(ABC):
         if interactions.n_interactions == 0:
             raise DataError(f"there are no interactions to fit {self.name} on; expected at least one.")
         self._check_size(interactions)
-        variants = self.variants()
-        if variants == [{}]:
-            return self._become(self._fitted(interactions, {}, progress), [])
+        variants = self.variants(self.space_for(interactions))
+        if len(variants) == 1:
+            return self._become(self._fitted(interactions, variants[0], progress), [])
         if validation is not None and validation.n_interactions:
             chosen = select(self, interactions, validation, variants, progress=progress)
             return self._become(chosen.model, chosen.candidates)

@@ -72,6 +72,11 @@ class InfiniteAE(Recommender):
         self._alpha: NDArray[np.floating[Any]] | None = None
         self._solved_here = False  # α is the ridge solution on `log`, so that K α needs no K
 
+    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
+        """On a summary, λ is tried from the grid that was made with it."""
+        grid = interactions.reg_grid
+        return {"reg": grid} if grid and self.settings.reg == AUTO else {}
+
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:

@@ -39,7 +39,7 @@ def choose(
     """Fit every combination of the settings that are "auto" and keep the one with the best validation HR@100.
 
     data: a split, of which only train and validation are looked at, or (train, validation).
-    space: other values than the model's own search space for some of its settings.
+    space: other values than the model's own search space (or the data's) for some of its settings.
     context: the validation users' histories, when the model is fitted on others (a summary's users).
     seconds: begin no candidate after that time. The candidates of a closed-form model share the costly part
         and are measured in full: half a measurement says nothing certain about the rest.
@@ -49,7 +49,7 @@ def choose(
     if seconds is not None and not seconds > 0:
         raise ConfigError(f"seconds is {seconds}; expected more than 0.")
     begin = time.perf_counter()
-    variants = model.variants(space)
+    variants = model.variants({**model.space_for(train), **(space or {})})
     if variants == [{}] or not validation.n_interactions:
         fitted = model.with_settings().fit(train, validation=validation, progress=progress)
         return SearchResult(fitted, fitted.selected, fitted.candidates, time.perf_counter() - begin)
