@@ -104,9 +104,9 @@ def test_a_failing_candidate_is_recorded_and_skipped(small_log: Interactions) ->
 
 
 def test_when_every_candidate_fails(small_log: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(InfiniteAE, "search_space", {"reg": (0,)})
+    monkeypatch.setattr(InfiniteAE, "search_space", {"reg": (0, 1e-12)})
     twice = small_log.select_users(np.r_[0:120, 0:41])
-    with pytest.raises(SolveError, match=r"all 1 candidate settings of infinite-ae failed.*41 users"):
+    with pytest.raises(SolveError, match=r"all 2 candidate settings of infinite-ae failed.*41 users"):
         InfiniteAE().fit(twice, validation=twice)
 
 
