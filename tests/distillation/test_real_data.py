@@ -1,0 +1,24 @@
+"""A short distillation of ML-1M: far from the end of the road, but already far from random users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infrec import InfiniteAE, distill, evaluate, holdout
+from infrec.data import registry
+
+
+@pytest.mark.real_data
+def test_sixty_cheap_steps_beat_random_users(real_data: Path) -> None:
+    """100 users, a quarter of the log a step. Two seeds gave 24.7 and 24.9 HR@10, 47.5 and 47.1 HR@100.
+
+    100 random users give 19.5 and 40.6 (`infrec distill ml-1m --users 100`, its card).
+    """
+    split = holdout(registry.load(str(real_data / "ml-1m.parquet")))
+    summary = distill(split, users=100, steps=60, validate_every=30, batch=1510)
+    assert summary.discrete and summary.n_items == 3706
+    found = evaluate(InfiniteAE().fit(summary), split, intervals=False).metrics
+    assert 23.5 < found["HR@10"] < 27
+    assert 45.5 < found["HR@100"] < 51
