@@ -76,22 +76,28 @@ def threshold(logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"
     """Half-way between the smallest logit taken and the largest one left."""
     smallest = jnp.where(mask, logits, jnp.inf).min(axis=1, keepdims=True)
     largest = jnp.where(mask, -jnp.inf, logits).max(axis=1, keepdims=True)
-    middle = (
-        smallest + jnp.maximum(largest, smallest - 1e6)
-    ) / 2  # a row that takes every item has none left
+    # A row that takes every item has none left.
+    middle = (smallest + jnp.maximum(largest, smallest - 1e6)) / 2
     return jnp.where(jnp.isfinite(middle), middle, 0.0)
+
+
+def moving_threshold(
+    logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"], tau: Array | float
+) -> Float[Array, "rows 1"]:
+    """`threshold`, and how it follows the logits within about τ of it: a row's gradient then sums to zero."""
+    fixed = jax.lax.stop_gradient(logits)
+    at = threshold(fixed, mask)
+    p = jax.nn.sigmoid((fixed - at) / tau)
+    slope = p * (1 - p) + 1e-12
+    moved = (slope * (logits - fixed)).sum(axis=1, keepdims=True) / slope.sum(axis=1, keepdims=True)
+    return at + moved
 
 
 def sigmoid_surrogate(
     logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"], tau: Array | float
 ) -> Float[Array, "rows items"]:
     """σ((X − t)/τ) whose threshold follows the logits: the gradient within a row sums to zero."""
-    fixed = jax.lax.stop_gradient(logits)
-    at = threshold(fixed, mask)
-    p = jax.nn.sigmoid((fixed - at) / tau)
-    slope = p * (1 - p) + 1e-12
-    moved = (slope * (logits - fixed)).sum(axis=1, keepdims=True) / slope.sum(axis=1, keepdims=True)
-    return jax.nn.sigmoid((logits - (at + moved)) / tau)
+    return jax.nn.sigmoid((logits - moving_threshold(logits, mask, tau)) / tau)
 
 
 def straight_through(
@@ -105,9 +111,4 @@ def identity_surrogate(
     logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"], tau: Array | float
 ) -> Float[Array, "rows items"]:
     """X − t, whose threshold t follows the logits within about τ of it: shifting the row changes nothing."""
-    fixed = jax.lax.stop_gradient(logits)
-    at = threshold(fixed, mask)
-    p = jax.nn.sigmoid((fixed - at) / tau)
-    slope = p * (1 - p) + 1e-12
-    moved = (slope * (logits - fixed)).sum(axis=1, keepdims=True) / slope.sum(axis=1, keepdims=True)
-    return logits - (at + moved)
+    return logits - moving_threshold(logits, mask, tau)
