@@ -19,7 +19,8 @@ import secrets
 import shutil
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -62,6 +63,11 @@ class Artifact:
     def kind(self) -> str:
         return str(self.manifest["kind"])
 
+    @property
+    def seal(self) -> str:
+        """SHA-256 of the manifest, which holds that of every file: one name for the whole content."""
+        return _seal(self.manifest)
+
 
 def write(
     path: str | PathLike[str],
@@ -73,6 +79,16 @@ def write(
     files: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write a directory, or replace an older one of ours; never a directory that holds anything else."""
+    with draft(path, kind=kind, manifest=manifest) as folder:
+        _fill(folder, arrays or {}, tables or {}, files or {})
+
+
+@contextmanager
+def draft(path: str | PathLike[str], *, kind: str, manifest: Mapping[str, Any]) -> Iterator[Path]:
+    """A hidden folder to be filled with files; at the end it takes the place of `path`, whole or not at all.
+
+    The manifest may still be added to inside the block. What lies in subfolders is no part of the artifact.
+    """
     target = Path(os.path.abspath(path))  # noqa: PTH100 (a symbolic link to an artifact stays one)
     if target.is_symlink():
         target = target.resolve()
@@ -80,31 +96,29 @@ def write(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(target)
-        draft = target.with_name(f".{target.name}.{_owner()}.{secrets.token_hex(4)}.partial")
-        draft.mkdir()
+        folder = target.with_name(f".{target.name}.{_owner()}.{secrets.token_hex(4)}.partial")
+        folder.mkdir()
     except OSError as failure:
         raise ArtifactError(
             f"cannot write {target}: {failure.strerror}; choose a place you may write to."
         ) from None
     try:
-        _fill(draft, kind, manifest, arrays or {}, tables or {}, files or {})
-        _take_place(draft, target)
+        yield folder
+        _seal_draft(folder, kind, manifest)
+        _take_place(folder, target)
     except OSError as failure:
         raise ArtifactError(
-            f"writing {target} failed: {failure.strerror}; what was there before is intact."
+            f"writing {target} failed: {failure.strerror or failure}; what was there before is intact."
         ) from None
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def read(path: str | PathLike[str], *, kind: str | None = None) -> Artifact:
     """Read a directory back, after checking that every byte is what was written."""
-    folder = _existing(Path(path))
-    manifest = _manifest(folder)
-    if kind is not None and manifest["kind"] != kind:
-        raise ArtifactError(f"{folder} holds a {manifest['kind']}; expected a {kind}.")
-    for name, facts in manifest["files"].items():
-        _check_file(folder, name, facts["sha256"])
+    folder, manifest = opened(path, kind=kind)
+    for name in manifest["files"]:
+        check(folder, manifest, name)
     arrays: dict[str, NDArray[Any]] = {}
     if ARRAYS in manifest["files"]:
         from safetensors.numpy import load_file
@@ -115,12 +129,33 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> Artifact:
     return Artifact(folder, manifest, arrays, tables)
 
 
+def opened(path: str | PathLike[str], *, kind: str | None = None) -> tuple[Path, dict[str, Any]]:
+    """Where a directory lies and its manifest, for a reader that takes its files one by one."""
+    folder = _existing(Path(path))
+    manifest = _manifest(folder)
+    if kind is not None and manifest["kind"] != kind:
+        raise ArtifactError(f"{folder} holds a {manifest['kind']}; expected a {kind}.")
+    return folder, manifest
+
+
+def check(folder: Path, manifest: Mapping[str, Any], name: str) -> Path:
+    """The path of one file, after checking that every byte of it is what was written."""
+    _check_file(folder, name, manifest["files"][name]["sha256"])
+    return folder / name
+
+
+def kind_of(path: str | PathLike[str]) -> str | None:
+    """What a directory holds according to its manifest; None where infrec did not write it."""
+    try:
+        document = json.loads((Path(path) / MANIFEST).read_bytes())
+        return str(document["kind"]) if document.get("format") == "infrec" else None
+    except (OSError, ValueError, AttributeError, KeyError):
+        return None
+
+
 def is_artifact(path: str | PathLike[str]) -> bool:
     """Whether a directory was written by `write` (which says nothing about its being undamaged)."""
-    try:
-        return json.loads((Path(path) / MANIFEST).read_bytes()).get("format") == "infrec"
-    except (OSError, ValueError, AttributeError):
-        return False
+    return kind_of(path) is not None
 
 
 # ---- writing -----------------------------------------------------------------------------------------------
@@ -134,26 +169,31 @@ def _check_replaceable(target: Path) -> None:
 
 
 def _fill(
-    draft: Path,
-    kind: str,
-    manifest: Mapping[str, Any],
+    folder: Path,
     arrays: Mapping[str, NDArray[Any]],
     tables: Mapping[str, pa.Table],
     files: Mapping[str, bytes],
 ) -> None:
-    taken = sorted(set(manifest) & set(_OWN))
-    if taken:
-        raise ArtifactError(f"the manifest may not set {taken[0]!r}: it is written by the format itself.")
     if arrays:
         from safetensors.numpy import save_file
 
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, draft / ARRAYS)
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / ARRAYS)
     for name, table in tables.items():
-        pq.write_table(table, draft / f"{name}.parquet", compression="zstd")
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
     for name, content in files.items():
-        (draft / name).write_bytes(content)
+        (folder / name).write_bytes(content)
+
+
+def _seal_draft(folder: Path, kind: str, manifest: Mapping[str, Any]) -> None:
+    """Remove scratch folders, then the manifest, with the SHA-256 of every file; all of it synced."""
+    taken = sorted(set(manifest) & set(_OWN))
+    if taken:
+        raise ArtifactError(f"the manifest may not set {taken[0]!r}: it is written by the format itself.")
     sums = {}
-    for file in sorted(draft.iterdir()):
+    for file in sorted(folder.iterdir()):
+        if file.is_dir():
+            shutil.rmtree(file)
+            continue
         sums[file.name] = {"sha256": _digest(file), "bytes": file.stat().st_size}
         _sync(file)
     document = {
@@ -165,9 +205,10 @@ def _fill(
         "files": sums,
     }
     document["seal"] = _seal(document)
-    (draft / MANIFEST).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    _sync(draft / MANIFEST)
-    _sync(draft)
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    _sync(folder / MANIFEST)
+    _sync(folder)
 
 
 def _take_place(draft: Path, target: Path) -> None:

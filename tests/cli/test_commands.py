@@ -17,7 +17,7 @@ from tests.cli.conftest import Infrec
 
 EVALUATE = {
     *("dataset", "model", "protocol", "selected", "metrics", "intervals", "seconds", "peak_rss_mb", "device"),
-    "candidates",
+    *("candidates", "about", "users"),
 }
 METRICS = {"AUC", "HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "PSP@100"}
 
@@ -188,7 +188,7 @@ def test_fit_document(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:
             "bytes",
             "seconds",
         ),
-        *("peak_rss_mb", "device"),
+        *("peak_rss_mb", "device", "about"),
     }
     assert ran.document["users"] == 40
     assert ran.document["items"] == 24

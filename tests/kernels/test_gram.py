@@ -89,3 +89,18 @@ def test_empty_rows_and_no_rows() -> None:
     x = sp.csr_array((3, 10), dtype=np.float32)
     np.testing.assert_allclose(gram.kernel(x), np.full((3, 3), ntk.diagonal(np.zeros(1), d=10)[0]), rtol=1e-6)
     assert gram.kernel(x[:0], x).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_centres_give_the_kernel_however_long_the_histories_are(depth: int, dtype: type) -> None:
+    """Short histories are looked up, long ones multiplied; an empty one and weights are no exceptions."""
+    rng = np.random.default_rng(5)
+    rows = sp.csr_array((rng.random((30, 50)) < 0.2) * rng.random((30, 50)), dtype=np.float32)
+    centres = gram.Centres.of(rows, dtype)
+    for share in (0.0, 0.02, 0.9):
+        x = sp.csr_array(rng.random((7, 50)) < share, dtype=np.float32)
+        expected = gram.kernel(x, rows, depth=depth, dtype=dtype)
+        found = centres.kernel(x, depth=depth)
+        assert found.dtype == dtype and found.shape == (7, 30)
+        np.testing.assert_allclose(found, expected, rtol=2e-6)

@@ -22,6 +22,20 @@ def test_what_fits_is_allowed_and_what_does_not_is_refused_with_the_way_out() ->
         memory.require(1800 * memory.GIB, "it", "buy more", free=memory.GIB)
 
 
+def test_a_nystrom_fit_does_not_grow_with_its_rows_and_a_device_holds_the_kernel_once() -> None:
+    assert memory.nystrom_fit(2000, 17_000, rows=10**9) == memory.nystrom_fit(2000, 17_000, rows=10**6)
+    assert memory.nystrom_fit(2000, 17_000, kept=20_000) < memory.GIB
+    assert memory.nystrom_fit(4000, 17_000) > 2 * memory.nystrom_fit(2000, 17_000)
+    kernel = 4 * 100_000**2
+    assert kernel < memory.exact_on_device(100_000, 20_000, tile=4000, columns=4096) < 1.3 * kernel
+    assert memory.nystrom_on_device(10_000, 17_000, block=1677) < 5 * memory.GIB
+
+
+def test_an_evaluation_holds_a_few_hundred_bytes_per_user() -> None:
+    one, two = (memory.evaluation(n, 17_000, 10 * n) for n in (1_000_000, 2_000_000))
+    assert 500 < (two - one) / 1e6 < 1000
+
+
 @pytest.mark.parametrize("items", [100, 3706, 100_000])
 def test_the_number_of_users_that_fit_really_fits(items: int) -> None:
     free = 16 * memory.GIB

@@ -1,46 +1,154 @@
-"""Nyström with every row a centre is the exact ridge, and blocks add up."""
+"""Nyström: with every row a centre it is the exact ridge; blocks, their order and repeated centres do not
+matter.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels import gram, nystrom
+from infrec.kernels import accelerated, gram, nystrom, nystrom_device
+
+D = 25
 
 
-def _problem(n: int = 40, d: int = 25) -> tuple[sp.csr_array, np.ndarray]:
-    x = sp.csr_array((np.random.default_rng(0).random((n, d)) < 0.3).astype(np.float64))
-    return x, gram.kernel(x, dtype=np.float64)
+@pytest.fixture(scope="module")
+def x() -> sp.csr_array:
+    return sp.csr_array((np.random.default_rng(0).random((60, D)) < 0.3).astype(np.float32))
 
 
-def test_all_rows_as_centres_is_exact() -> None:
-    x, k = _problem()
-    sums = nystrom.Sums.empty(40, 25)
-    sums.add(k, x, np.diagonal(k))
-    exact = np.linalg.solve(k + 2.0 * np.trace(k) / 40 * np.eye(40), x.toarray())
-    np.testing.assert_allclose(k @ sums.solve(k, reg=2.0), k @ exact, atol=1e-8)
+def alpha(
+    x: sp.csr_array, centres: sp.csr_array, reg: float = 2.0, *, dtype: str = "float64", block: int = 1 << 16
+) -> np.ndarray:
+    features = nystrom.Features.of(centres, dtype=dtype)
+    return nystrom.accumulate(nystrom.same(x, block), features, columns=D).solve(features, reg=reg)
 
 
-def test_blocks_add_up_sparse_and_dense() -> None:
-    x, k = _problem()
-    centres = k[:, :7]
-    whole, blocks = nystrom.Sums.empty(7, 25), nystrom.Sums.empty(7, 25)
-    whole.add(centres, x.toarray(), np.diagonal(k))
-    for rows in (slice(0, 13), slice(13, 40)):
-        blocks.add(centres[rows], x[rows], np.diagonal(k)[rows])
-    assert blocks.rows == 40
-    np.testing.assert_allclose(blocks.solve(k[:7, :7], reg=0.5), whole.solve(k[:7, :7], reg=0.5), rtol=1e-9)
+def scores(x: sp.csr_array, centres: sp.csr_array, reg: float = 2.0, **how: object) -> np.ndarray:
+    return gram.kernel(x, centres, dtype=np.float64) @ alpha(x, centres, reg, **how)  # type: ignore[arg-type]
 
 
-def test_errors() -> None:
-    x, k = _problem()
-    sums = nystrom.Sums.empty(40, 25)
+@pytest.mark.parametrize(("dtype", "within"), [("float64", 1e-7), ("float32", 1e-4)])
+@pytest.mark.parametrize("reg", [0.1, 2.0, 50.0])
+def test_all_rows_as_centres_is_exact(x: sp.csr_array, reg: float, dtype: str, within: float) -> None:
+    k = gram.kernel(x, dtype=np.float64)
+    exact = k @ np.linalg.solve(k + reg * np.trace(k) / 60 * np.eye(60), x.toarray())
+    np.testing.assert_allclose(scores(x, x, reg, dtype=dtype), exact, atol=within)
+
+
+def test_it_is_the_textbook_formula(x: sp.csr_array) -> None:
+    """(K_SX K_XS + λ m K_SS)⁻¹ K_SX Y in float64, which is well conditioned for seven centres."""
+    centres, wide = x[:7], gram.kernel(x, x[:7], dtype=np.float64)
+    mean = np.trace(gram.kernel(x, dtype=np.float64)) / 60
+    plain = np.linalg.solve(
+        wide.T @ wide + 2.0 * mean * gram.kernel(centres, dtype=np.float64), wide.T @ x.toarray()
+    )
+    np.testing.assert_allclose(alpha(x, centres), plain, rtol=1e-6, atol=1e-8)
+
+
+@settings(max_examples=15, deadline=None)
+@given(order=st.permutations(range(60)), block=st.integers(1, 61), seed=st.integers(0, 3))
+def test_neither_order_nor_blocks_matter(order: list[int], block: int, seed: int) -> None:
+    x = sp.csr_array((np.random.default_rng(seed).random((60, D)) < 0.3).astype(np.float32))
+    np.testing.assert_allclose(alpha(x[order], x[:9], block=block), alpha(x, x[:9]), rtol=1e-8, atol=1e-10)
+
+
+def test_large_blocks_are_cut(x: sp.csr_array, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = alpha(x, x[:9])
+    monkeypatch.setattr(nystrom.memory, "nystrom_block", lambda centres: 7)
+    np.testing.assert_allclose(alpha(x, x[:9]), whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_repeated_centres_are_harmless(x: sp.csr_array, dtype: str) -> None:
+    twice = sp.csr_array(sp.vstack([x[:20], x[:20], x[3:4]]))
+    np.testing.assert_allclose(
+        scores(x, twice, dtype=dtype),
+        scores(x, x[:20], dtype=dtype),
+        atol=2e-4 if dtype == "float32" else 1e-6,
+    )
+
+
+def test_sums_of_parts_add_up(x: sp.csr_array) -> None:
+    """What each process of many would do: its own rows, then one addition."""
+    features = nystrom.Features.of(x[:9], dtype="float64")
+    first, second, whole = (
+        nystrom.accumulate(nystrom.same(part), features, columns=D) for part in (x[:23], x[23:], x)
+    )
+    first.merge(second)
+    assert first.rows == 60
+    np.testing.assert_allclose(
+        first.solve(features, reg=0.5), whole.solve(features, reg=0.5), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_inputs_and_targets_may_differ(x: sp.csr_array) -> None:
+    """Scaled inputs (as weighting them does) with the plain rows as targets: the kernel is that of the
+    inputs.
+    """
+    inputs = sp.csr_array(0.5 * x)
+    features = nystrom.Features.of(inputs, dtype="float64")
+    sums = nystrom.accumulate([(inputs, x)], features, columns=D)
+    k = gram.kernel(inputs, dtype=np.float64)
+    exact = k @ np.linalg.solve(k + np.trace(k) / 60 * np.eye(60), x.toarray())
+    np.testing.assert_allclose(k @ sums.solve(features, reg=1.0), exact, atol=1e-7)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_accelerators_sums_are_the_same(x: sp.csr_array, weighted: bool) -> None:
+    """JAX runs on what there is; float32 features with sums that lose nothing: 60 rows, so 1e-5 of the
+    largest.
+    """
+    rows = sp.csr_array(x * 0.7) if weighted else x
+    features = nystrom.Features.of(rows[:9])
+    here = nystrom.accumulate(nystrom.same(rows, 23), features, columns=D)
+    there = nystrom_device.DeviceSums(features, D)
+    for block, _ in nystrom.same(rows, 23):
+        there.add(features, block, block)
+    there_too = nystrom_device.DeviceSums(features, D)
+    there_too.add(features, rows, rows.copy())
+    for sums in (there.finished(), there_too.finished()):
+        assert (sums.rows, sums.diagonal) == (here.rows, pytest.approx(here.diagonal))
+        for ours, theirs in ((np.triu(here.products), np.triu(sums.products)), (here.targets, sums.targets)):
+            np.testing.assert_allclose(theirs, ours, atol=1e-5 * np.abs(ours).max())
+
+
+def test_sums_on_an_accelerator_keep_what_float32_rounds_away() -> None:
+    """Two thousand equal blocks of one row: plain float32 sums of a seventh drift, pairs of them do not."""
+    x = sp.csr_array(np.eye(1, 7, dtype=np.float32) / 7)
+    features = nystrom.Features.of(x)
+    sums = nystrom_device.DeviceSums(features, 7)
+    for _ in range(2000):
+        sums.add(features, x, x)
+    alone = nystrom_device.DeviceSums(features, 7)
+    alone.add(features, x, x)
+    np.testing.assert_allclose(sums.finished().targets, 2000 * alone.finished().targets, rtol=1e-9)
+
+
+def test_a_pass_goes_to_the_accelerator_where_there_is_one(
+    x: sp.csr_array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = alpha(x, x[:9], dtype="float32")
+    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
+    monkeypatch.setattr(nystrom.Sums, "add", lambda *_: pytest.fail("on the CPU"))
+    np.testing.assert_allclose(alpha(x, x[:9], dtype="float32"), here, atol=1e-4 * np.abs(here).max())
+
+
+def test_errors(x: sp.csr_array) -> None:
+    features = nystrom.Features.of(x[:5], dtype="float64")
     with pytest.raises(ConfigError, match="no rows"):
-        sums.solve(k, reg=1.0)
-    sums.add(k, x, np.diagonal(k))
-    with pytest.raises(ConfigError, match="reg is 0"):
-        sums.solve(k, reg=0)
+        nystrom.accumulate([], features, columns=D).solve(features, reg=1.0)
+    sums = nystrom.accumulate(nystrom.same(x[:3]), features, columns=D)
+    for reg in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="reg is"):
+            sums.solve(features, reg=reg)
     with pytest.raises(SolveError, match="not positive definite"):
-        sums.solve(-1e9 * np.eye(40), reg=1.0)
+        sums.solve(features, reg=0.0)  # three rows cannot say what five weights are
+    with pytest.raises(ConfigError, match="no centres"):
+        nystrom.Features.of(x[:0])
+    with pytest.raises(ConfigError, match="expected as many rows"):
+        nystrom.accumulate([(x, x[:3])], features, columns=D)

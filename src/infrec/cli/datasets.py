@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import console, options
-from infrec.cli.reading import Reading, reads_data
+from infrec.cli import console, machine, options
+from infrec.cli.reading import Reading, reads_data, report_lines
 from infrec.report import numbers
 
 if TYPE_CHECKING:
@@ -137,6 +137,71 @@ def generate(
     console.out().print(
         f"{interactions:,} interactions of {users:,} users with {items:,} items in [bold]{path}[/] "
         f"({numbers.size(path.stat().st_size)}), their titles beside it.",
+        soft_wrap=True,
+    )
+
+
+@app.command()
+@reads_data
+def prepare(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A file, a directory of Parquet or a registered name, of any size.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the dataset goes.", show_default=False)
+    ],
+    reading: Reading = Reading(),
+    json: options.Json = False,
+) -> None:
+    """Turn a log of any size into a dataset partitioned by user, in bounded memory.
+
+    DIR is then DATA for every command. It appears when it is complete; until then an older one stays.
+
+    [bold]Examples[/]
+
+      infrec datasets prepare ratings.csv --positive "rating >= 4" --out prepared
+      infrec datasets prepare logs/ --user who --item what --out prepared
+    """
+    from infrec.data import prepare as preparing
+    from infrec.data.prepared import Prepared
+    from infrec.data.registry import find_sources
+    from infrec.data.rows import Options
+    from infrec.kernels import memory
+
+    how = Options(**reading.options)
+    wanted = [str(name) for name in how.names.values() if name is not None]
+    with console.bars() as progress:
+        rows, about_items = find_sources(source, wanted, progress)
+        needed = preparing.memory_needed(text=rows.from_text)
+        memory.require(needed, "preparing a dataset", "close other programs")
+        preparing.prepare(rows, out, how, about_items, progress=progress)
+    console.saved(out)
+    found = Prepared.open(out)
+    facts = {name: found.manifest[name] for name in ("users", "items", "interactions", "rows", "dropped")}
+    n_bytes = sum(file["bytes"] for file in found.manifest["files"].values())
+    document = {
+        "source": source,
+        **facts,
+        "notes": list(found.manifest["notes"]),
+        "partitions": len(found.partitions),
+        "out": str(out),
+        "bytes": n_bytes,
+        "seconds": console.elapsed(),
+        "peak_rss_mb": machine.peak_rss_mb(),
+    }
+    if json:
+        console.emit(document)
+        return
+    for line in report_lines(found.report):
+        console.note(line)
+    console.out().print(
+        f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} items "
+        f"in [bold]{out}[/] ({len(found.partitions)} partitions, {numbers.size(n_bytes)}).",
         soft_wrap=True,
     )
 

@@ -82,7 +82,8 @@ def _show(document: dict[str, Any]) -> None:
     table.add_row(
         "memory",
         f"{size(memory['available'])} available of {size(memory['total'])}: "
-        f"an exact ∞-AE on up to about {memory['exact_users']:,} users × {machine.TYPICAL_ITEMS:,} items",
+        f"an exact ∞-AE on up to about {memory['exact_users']:,} users × {machine.TYPICAL_ITEMS:,} items, "
+        "with few centres on any number of users",
     )
     data = document["data"]
     table.add_row("INFREC_DATA", data["INFREC_DATA"] or "not set")

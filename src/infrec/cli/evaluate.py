@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import console, machine, options
+from infrec.cli import console, machine, options, selection
 from infrec.cli.options import Protocol
 from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Progress, Stopwatch
@@ -15,7 +18,18 @@ from infrec.report import numbers
 if TYPE_CHECKING:
     from infrec.data import Interactions
     from infrec.models import Recommender
+    from infrec.search import SearchResult
     from infrec.splits import Split
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """How settings are chosen: not at all, or among `space` (the model's own unless told) in `seconds`."""
+
+    none: bool = False
+    seconds: float | None = None
+    space: Mapping[str, Sequence[Any]] | None = None
+    seed: int = 42
 
 
 @reads_data
@@ -27,7 +41,7 @@ def evaluate(
             "--model",
             "-m",
             metavar="NAME",
-            help="infinite-ae (the default), ease or poprec; several are compared.",
+            help=f"One of {options.MODELS}; several are compared; infinite-ae by default.",
             rich_help_panel="Model",
         ),
     ] = None,
@@ -44,7 +58,17 @@ def evaluate(
             "--search",
             metavar="SECONDS",
             min=0.0,
-            help="Search settings for at most this long.",
+            help="Search settings for at most this long; poor candidates of models trained by epochs are "
+            "dropped early.",
+            rich_help_panel="Model",
+        ),
+    ] = None,
+    save_selection: Annotated[
+        Path | None,
+        typer.Option(
+            "--save-selection",
+            metavar="DIR",
+            help="Write what --search found, and its record, to DIR/DATA.MODEL.json.",
             rich_help_panel="Model",
         ),
     ] = None,
@@ -58,6 +82,15 @@ def evaluate(
             "--train-on",
             metavar="PATH",
             help="Fit on this sample, summary or log over the same items instead of the train part.",
+        ),
+    ] = None,
+    sample_users: Annotated[
+        int | None,
+        typer.Option(
+            "--sample-users",
+            metavar="N",
+            min=1,
+            help="Measure on N users drawn at random (seeded), not all; intervals say how sure that is.",
         ),
     ] = None,
     reading: Reading = Reading(),
@@ -74,10 +107,13 @@ def evaluate(
       infrec evaluate ml-1m --model infinite-ae --json
       infrec evaluate ratings.csv --positive "rating >= 4" -m infinite-ae -m ease -m poprec
       infrec evaluate ml-1m --model ease --set reg=1000
+      infrec evaluate ml-1m --model mf --search 60
     """
     names = [options.check_model(name) for name in dict.fromkeys(model or ["infinite-ae"])]
     if no_search and search is not None:
         raise typer.BadParameter("--no-search and --search exclude each other; give one.")
+    if save_selection is not None and search is None:
+        raise typer.BadParameter("--save-selection keeps what a search found; give --search SECONDS too.")
     models = [options.open_model(name, set_) for name in names]
     watch = Stopwatch()
     with console.bars() as progress:
@@ -87,10 +123,15 @@ def evaluate(
         load_seconds = watch.seconds["load"]
         documents = []
         for each in models:
-            documents.append(
-                {"dataset": data}
-                | _measure(each, split, train, protocol, no_search, search, seed, load_seconds, progress)
+            fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
+            space = None if search is None else options.search_space(each, fixed)
+            choosing = Choosing(no_search, search, space, seed)
+            document = {"dataset": data} | _measure(
+                each, split, train, protocol, choosing, sample_users, load_seconds, progress
             )
+            documents.append(document)
+            if save_selection is not None:
+                console.saved(selection.save(document, save_selection, set_ or (), seed))
     if json:
         console.emit(documents[0] if len(documents) == 1 else {"dataset": data, "results": documents})
     else:
@@ -109,7 +150,7 @@ def training_log(path: str, split: Split) -> Interactions:
     from infrec import artifacts
     from infrec.data import registry
 
-    if artifacts.is_artifact(path):
+    if artifacts.kind_of(path) not in (None, "dataset"):
         from infrec.distillation import Summary
 
         summary = Summary.load(path)
@@ -126,9 +167,8 @@ def _measure(
     split: Split,
     train: Interactions | None,
     protocol: Protocol,
-    no_search: bool,
-    search: float | None,
-    seed: int,
+    choosing: Choosing,
+    sample_users: int | None,
     load_seconds: float,
     progress: Progress,
 ) -> dict[str, Any]:
@@ -137,47 +177,76 @@ def _measure(
 
     watch = Stopwatch()
     with watch("fit"):
-        fitted, candidates = fit_for(model, split, train, no_search, search, progress)
+        found = fit_for(model, split, train, choosing, progress)
     with watch("evaluate"):
-        result = measure(fitted, split, protocol=protocol.value, seed=seed, progress=progress)
-    return {
+        result = measure(
+            found.model,
+            split,
+            protocol=protocol.value,
+            seed=choosing.seed,
+            sample_users=sample_users,
+            progress=progress,
+        )
+    document = {
         "model": model.name,
         "protocol": protocol.value,
-        "selected": dict(fitted.selected),
+        "selected": dict(found.selected),
+        "about": dict(found.model.about),
+        "users": {"measured": result.n_users, "of": result.population},
         "metrics": dict(result.metrics),
         "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
         "seconds": {"load": load_seconds, **watch.seconds, "total": console.elapsed()},
         "peak_rss_mb": machine.peak_rss_mb(),
         "device": machine.device(),
-        "candidates": candidates,
+        "candidates": options.candidates(found.candidates),
     }
+    if choosing.seconds is not None:
+        tried = sum(one.score is not None or bool(one.dropped) for one in found.candidates)
+        document["search"] = {
+            "seconds": choosing.seconds,
+            "spent": found.seconds,
+            "seed": choosing.seed,
+            "tried": tried,
+            "of": found.size,
+            "criterion": found.criterion,
+        }
+    return document
 
 
 def fit_for(
     model: Recommender,
     split: Split,
     train: Interactions | None,
-    no_search: bool,
-    search: float | None,
+    choosing: Choosing,
     progress: Progress,
-) -> tuple[Recommender, list[dict[str, Any]]]:
+) -> SearchResult:
     """The model fitted on the train part (or on `train`), settings chosen on validation, and those tried."""
+    from infrec.search import SearchResult, choose
+
     fit_on = split.train if train is None else train
-    if not no_search and not split.val.n_interactions and model.variants() != [{}]:
+    # Other users than the split's: their own histories say nothing about whom validation asks for.
+    context = None if train is None else split.train.matrix
+    no_search = choosing.none
+    if not no_search and not split.val.n_interactions and model.still_open:
         console.note(
             "nothing is held out for validation (every user has few interactions): shipped settings are used."
         )
         no_search = True
     if no_search:
-        still_open = [name for name, value in model.selected.items() if value == "auto"]
-        model = model.with_settings(**{name: model.fallback[name] for name in still_open})
-        return model.fit(fit_on, progress=progress), []
-    from infrec.search import choose
-
-    # Other users than the split's: their own histories say nothing about whom validation asks for.
-    context = None if train is None else split.train.matrix
-    result = choose(model, (fit_on, split.val), context=context, seconds=search, progress=progress)
-    return result.model, options.candidates(result.candidates)
+        model = model.with_settings(**{name: model.fallback[name] for name in model.still_open})
+        if split.val.n_interactions:  # which early stopping looks at
+            model = model.watched(split.val, context)
+        fitted = model.fit(fit_on, progress=progress)
+        return SearchResult(fitted, fitted.selected, [], 0.0)
+    return choose(
+        model,
+        (fit_on, split.val),
+        space=choosing.space,
+        context=context,
+        seconds=choosing.seconds,
+        seed=choosing.seed,
+        progress=progress,
+    )
 
 
 def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None:
@@ -188,7 +257,7 @@ def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None
     dataset, protocol = documents[0]["dataset"], documents[0]["protocol"]
     table = Table(
         title=f"{dataset}: {log.n_users:,} users, {log.n_items:,} items, {log.n_interactions:,} interactions",
-        caption=f"test part, protocol {protocol}, split {split}; 95 % bootstrap intervals",
+        caption=f"test part{_sampled(documents[0])}, protocol {protocol}, split {split}; 95 % intervals",
         title_justify="left",
         caption_justify="left",
     )
@@ -202,9 +271,22 @@ def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None
     table.add_row("fit", *(numbers.seconds(document["seconds"]["fit"]) for document in documents))
     table.add_row("evaluate", *(numbers.seconds(document["seconds"]["evaluate"]) for document in documents))
     console.out().print(table)
+    for document in documents:
+        if "search" in document and document["candidates"]:
+            search = document["search"]
+            spent = numbers.seconds(search["spent"])
+            console.note(f"{document['model']}: {search['tried']} of {search['of']} candidates in {spent}")
     failed = [c for document in documents for c in document["candidates"] if c["error"]]
     for candidate in failed:
         console.note(f"skipped {numbers.settings(candidate['settings'])}: {candidate['error']}")
+
+
+def _sampled(document: dict[str, Any]) -> str:
+    """Said where not everybody was measured."""
+    users = document.get("users")
+    if users is None or users["measured"] == users["of"]:
+        return ""
+    return f" of a random sample of {users['measured']:,} of {users['of']:,} users"
 
 
 def measured(document: dict[str, Any], metric: str) -> str:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 MODELS = ("infinite-ae", "ease")
 METRICS = ("HR@10", "HR@100", "NDCG@10")
-# λ of ∞-AE on few real users: the paper's values for logs and those for summaries, so that none is favoured.
-REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0)
 CURVE_POINTS = 48
 PICTURE = (210, 415)  # most users and items it shows: two pixels for a cell of a full-width page
 
@@ -32,7 +30,7 @@ PICTURE = (210, 415)  # most users and items it shows: two pixels for a cell of 
 def random_users(split: Split, users: int, seed: int) -> Summary:
     """As many users of the train part, drawn at random: what a summary of that size must beat."""
     from infrec.distillation.summary import Summary
-    from infrec.samplers import sample
+    from infrec.samplers import REG_GRID, sample
 
     drawn = sample(split.train, strategy="user-rns", users=users, seed=seed)
     return Summary.of(drawn, about={"reg_grid": REG_GRID}, kind="sample")
@@ -50,7 +48,7 @@ def measure(
 
     ∞-AE is also finished: α solved on the train part, with the dataset called "finished" as its centres.
     """
-    from infrec.cli.evaluate import fit_for
+    from infrec.cli.evaluate import Choosing, fit_for
     from infrec.distillation import finish
     from infrec.evaluation import evaluate
     from infrec.models import create
@@ -65,7 +63,7 @@ def measure(
                 if which == "finished" and train is not None:
                     fitted: Recommender = finish(train, split.train, validation=split.val, progress=progress)
                 else:
-                    fitted, _ = fit_for(create(name), split, train, False, None, progress)
+                    fitted = fit_for(create(name), split, train, Choosing(), progress).model
                 result = evaluate(fitted, split, seed=seed, progress=progress)
             except InfrecError as error:
                 console.note(f"{label(name)} on {which} data was not measured: {error}")

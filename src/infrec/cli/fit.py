@@ -23,16 +23,25 @@ def fit(
     model: options.ModelName = "infinite-ae",
     set_: options.Settings = None,
     centres: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--centres",
-            metavar="SUMMARY",
-            help="∞-AE with this summary's users as centres, α solved on all of DATA in one pass (Nyström).",
+            metavar="N|SUMMARY",
+            help="∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
+            "pass (Nyström).",
         ),
     ] = None,
     train_only: Annotated[
         bool, typer.Option("--train-only", help="Fit on the train part only, settings chosen on validation.")
     ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Keep where a training by epochs stands; the same command then goes on from there.",
+        ),
+    ] = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -45,12 +54,19 @@ def fit(
       infrec fit ratings.csv --positive "rating >= 4" -o model
       infrec fit ml-1m --model ease --set reg=1000 --train-only -o model
       infrec fit ml-1m --centres summary -o model
+      infrec fit prepared --centres 2000 -o model
     """
     if centres is not None and model != "infinite-ae":
         raise typer.BadParameter(
             f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
         )
+    if centres is not None and centres.isdigit():
+        set_ = [*(set_ or ()), "solver=nystrom", f"centres={centres}"]
+        centres = None
     recommender = options.open_model(model, set_)
+    if checkpoint is not None and "epochs" not in recommender.selected:
+        raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
+    asked = dict(recommender.selected)
     _check_out(out)
     watch = Stopwatch()
     with console.bars() as progress:
@@ -64,17 +80,19 @@ def fit(
                 split = holdout(log, seed=seed)
                 train, validation = split.train, split.val
             if centres is None:
-                recommender.fit(train, validation=validation, progress=progress)
+                place = {} if checkpoint is None else {"checkpoint": checkpoint}
+                recommender.fit(train, validation=validation, progress=progress, **place)
             else:
                 from infrec.distillation import Summary, finish
 
+                fixed = {name: recommender.selected[name] for name in ("reg", "depth", "dtype")}
                 recommender = finish(
                     Summary.load(centres).align_items(train.items),
                     train,
                     validation=validation,
                     seed=seed,
                     progress=progress,
-                    **recommender.selected,
+                    **fixed,
                 )
         with watch("save"):
             recommender.save(out)
@@ -85,6 +103,7 @@ def fit(
         "dataset": data,
         "model": model,
         "selected": dict(recommender.selected),
+        "about": recommender.about,
         "candidates": options.candidates(recommender.candidates),
         "users": fitted.n_users,
         "items": fitted.n_items,
@@ -95,6 +114,8 @@ def fit(
         "peak_rss_mb": machine.peak_rss_mb(),
         "device": machine.device(),
     }
+    if (why := recommender.about.get("why")) and asked.get("solver") == "auto":
+        console.note(f"{recommender.about['solver']}: {why}.")
     if json:
         console.emit(document)
         return

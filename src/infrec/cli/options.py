@@ -52,11 +52,10 @@ Settings = Annotated[
         rich_help_panel=_MODEL,
     ),
 ]
+MODELS = "infinite-ae, infinite-ae-plus, ease, poprec, bias-only, mf, neumf, lightgcn, mvae"
 ModelName = Annotated[
     str,
-    typer.Option(
-        "--model", "-m", metavar="NAME", help="infinite-ae, ease or poprec.", rich_help_panel=_MODEL
-    ),
+    typer.Option("--model", "-m", metavar="NAME", help=f"One of {MODELS}.", rich_help_panel=_MODEL),
 ]
 
 
@@ -86,7 +85,20 @@ def open_model(name: str, pairs: Sequence[str] | None) -> Recommender:
 
 def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
     """The settings that were tried, as JSON has them."""
-    return [{"settings": dict(one.settings), "score": one.score, "error": one.error} for one in tried]
+    return [
+        {"settings": dict(one.settings), "score": one.score, "error": one.error}
+        | ({"rungs": list(one.rungs), "dropped": one.dropped, "seconds": one.seconds} if one.rungs else {})
+        for one in tried
+    ]
+
+
+def search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
+    """What `--search` tries of a model trained by epochs: its space without what `--set` fixes."""
+    from infrec.models.trained import Trained
+
+    if not isinstance(model, Trained):
+        return None  # its open settings are "auto"
+    return {name: values for name, values in model.search_space.items() if name not in fixed}
 
 
 def parse_settings(name: str, settings: Any, pairs: Sequence[str]) -> dict[str, Any]:

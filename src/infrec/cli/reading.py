@@ -15,7 +15,7 @@ from infrec.cli import console
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
+    from infrec.data import Interactions, ReadReport
 
 _DATA = "Data"
 
@@ -75,16 +75,21 @@ class Reading:
         from infrec import artifacts
         from infrec.data import registry
 
-        if artifacts.is_artifact(data):
+        if artifacts.kind_of(data) not in (None, "dataset"):
             from infrec.distillation import Summary
 
             return Summary.load(data)
-        options = {field.name: getattr(self, field.name) for field in fields(self)}
-        options["duplicates"] = self.duplicates.value
-        log = registry.load(data, progress=progress, **options)
+        log = registry.load(data, progress=progress, **self.options)
         for line in what_was_read(log):
             console.note(line)
         return log
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options by the names that readers give them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+            "duplicates": self.duplicates.value
+        }
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:
@@ -112,9 +117,11 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
 
 def what_was_read(log: Interactions) -> list[str]:
     """What the reader counted and dropped, in words."""
-    report = log.report
-    if report is None:
-        return []
+    return [] if log.report is None else report_lines(log.report)
+
+
+def report_lines(report: ReadReport) -> list[str]:
+    """A reader's report, in words."""
     lines = []
     dropped = {reason: count for reason, count in report.dropped.items() if count}
     if dropped:

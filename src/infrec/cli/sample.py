@@ -53,7 +53,6 @@ def sample(
     if (percent is None) == (users is None):
         raise typer.BadParameter("give exactly one of --percent or --users.")
     check_out(out, "sample")
-    from infrec.cli.fidelity import REG_GRID
     from infrec.distillation.summary import Summary
     from infrec.splits import holdout
 
@@ -64,7 +63,13 @@ def sample(
             train = holdout(log, seed=seed).train
         with watch("sample"):
             chosen = samplers.sample(train, strategy=strategy, percent=percent, users=users, seed=seed)
-        about = {"source": data, "strategy": strategy, "percent": percent, "seed": seed, "reg_grid": REG_GRID}
+        about = {
+            "source": data,
+            "strategy": strategy,
+            "percent": percent,
+            "seed": seed,
+            "reg_grid": samplers.REG_GRID,
+        }
         kept = Summary.of(chosen, about=about, kind="sample")
         kept.save(out)
         console.saved(out)

@@ -148,6 +148,11 @@ class Interactions:
         return ()
 
     @property
+    def stand_ins(self) -> bool:
+        """Whether the users only stand for others: never in a log; in summaries and samples."""
+        return False
+
+    @property
     def titles(self) -> pa.ChunkedArray | None:
         """The title of each item, where known."""
         if self.item_info is None or "title" not in self.item_info.column_names:
@@ -164,9 +169,10 @@ class Interactions:
         every = [item for ids in lists for item in ids]
         for at in np.flatnonzero(~known):
             unknown[owner[at]].append(every[at])
-        pairs = np.unique(np.stack([owner[known], flat[known]]), axis=1)
-        ones = np.ones(pairs.shape[1], np.float32)
-        return sp.csr_array((ones, (pairs[0], pairs[1])), shape=(len(lists), self.n_items)), unknown
+        row, column = np.divmod(np.unique(owner[known] * self.n_items + flat[known]), max(1, self.n_items))
+        ends = np.searchsorted(row, np.arange(len(lists) + 1))
+        ones = np.ones(len(row), np.float32)
+        return sp.csr_array((ones, column, ends), shape=(len(lists), self.n_items)), unknown
 
     # ---- ways to another one ------------------------------------------------------------------------------
     def with_matrix(self, matrix: sp.csr_array, *, time: NDArray[np.int64] | None = None) -> Interactions:

@@ -12,6 +12,7 @@ import pyarrow.csv as pacsv
 
 from infrec.data.archive import Files
 from infrec.data.arrow import from_numpy
+from infrec.data.sources import BLOCK, grouped
 from infrec.data.values import whole
 from infrec.errors import DataError
 
@@ -46,6 +47,14 @@ class NetflixSource:
     def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
         table = pa.Table.from_batches([b.select(list(columns)) for b in self.batches()], _sub(columns))
         return table, {"ragged row": self.ragged} if self.ragged else {}
+
+    def blocks(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
+    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
+        told = 0
+        for table in grouped((batch.select(list(columns)) for batch in self.batches()), rows):
+            yield table, {"ragged row": self.ragged - told} if self.ragged > told else {}
+            told = self.ragged
 
     def _lines(self) -> Iterator[bytes]:
         """Chunks of whole lines; small files are read as if they were one."""

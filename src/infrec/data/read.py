@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from infrec.data import publishers
+from infrec.data import prepared, publishers
 from infrec.data.archive import Folder, Zip
-from infrec.data.assemble import Options, assemble
+from infrec.data.assemble import Options, assemble, item_info
 from infrec.data.interactions import Duplicates, Interactions
 from infrec.data.sources import ParquetSource, Source, TableSource, missing
 from infrec.data.text import TextSource
-from infrec.errors import DataError
+from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 
 
@@ -30,7 +31,8 @@ def read(
     items: Any = None,
     progress: Progress = silent,
 ) -> Interactions:
-    """Read a log: delimited text (also compressed), Parquet (file or directory), a publisher's folder or zip.
+    """Read a log: delimited text (also compressed), Parquet (file or directory), a publisher's folder or zip,
+    or a prepared dataset.
 
     user, item, rating, time, weight: the column's name (or position), where it is not recognised.
     positive: what counts as an interaction, such as "rating >= 4"; everything does unless told.
@@ -40,11 +42,29 @@ def read(
     A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
     """
     options = Options(user, item, rating, time, weight, positive, duplicates, strict)
+    if prepared.is_prepared(path):
+        return _read_prepared(path, options, items, progress)
     wanted = [str(name) for name in options.names.values() if name is not None]
     source, about_items = sources(Path(path), wanted)
     if items is not None:
         about_items = items_source(items)
     return assemble(source, options, about_items, progress)
+
+
+def _read_prepared(
+    path: str | os.PathLike[str], options: Options, items: Any, progress: Progress
+) -> Interactions:
+    """A prepared dataset as it is: what counts was decided when it was prepared."""
+    asked = [name for name in (*options.names, "positive") if getattr(options, name) is not None]
+    if asked:
+        raise ConfigError(
+            f"{asked[0]} is given for {Path(path).name}, a prepared dataset whose rows were chosen when it "
+            "was prepared; leave it out, or prepare the source again with it."
+        )
+    log = prepared.Prepared.open(path).interactions(progress=progress)
+    if items is None:
+        return log
+    return replace(log, item_info=item_info(items_source(items), log.items))
 
 
 def from_frame(
@@ -71,6 +91,8 @@ def sources(path: Path, wanted: list[str] | None = None) -> tuple[Source, Source
     path = path.expanduser()
     if not path.exists():
         raise missing(path)
+    if prepared.is_prepared(path):
+        raise DataError(f"{path.name} is a prepared dataset already; use it as DATA, as it is.")
     try:
         if path.is_dir():
             return publishers.detect(Folder(path)) or (ParquetSource(path), None)

@@ -109,6 +109,16 @@ def load(
     )
 
 
+def find_sources(
+    name_or_path: str | os.PathLike[str], wanted: list[str] | None = None, progress: Progress = silent
+) -> tuple[Source, Source | None]:
+    """The rows of a registered dataset or of a path, and what is known about its items."""
+    name = os.fspath(name_or_path)
+    if name in entries:
+        return entry_sources(entries[name], progress)
+    return sources(Path(name), wanted)
+
+
 def locate(name: str) -> Path | None:
     """Where a registered dataset lies on this machine; None where it does not (or need not)."""
     entry = _entry(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from infrec.data.columns import listed
 from infrec.errors import DataError
+
+BLOCK = 1 << 22  # rows in memory at a time when a source is read block by block
 
 
 class Source(Protocol):
@@ -28,6 +30,27 @@ class Source(Protocol):
         """
         ...
 
+    def blocks(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
+    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
+        """The same in order, about `rows` at a time, in memory that does not grow with the source."""
+        ...
+
+
+def grouped(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Record batches as tables of `rows` (the last one: of what is left)."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        while count + batch.num_rows >= rows:
+            yield pa.Table.from_batches([*held, batch.slice(0, rows - count)])
+            batch, held, count = batch.slice(rows - count), [], 0
+        if batch.num_rows:
+            held.append(batch)
+            count += batch.num_rows
+    if count:
+        yield pa.Table.from_batches(held)
+
 
 class TableSource:
     """A table in memory: a frame of any library, or what the generator made."""
@@ -42,6 +65,13 @@ class TableSource:
 
     def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
         return self._table.select(list(columns)), {}
+
+    def blocks(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
+    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
+        table = self._table.select(list(columns))
+        for start in range(0, table.num_rows, rows):
+            yield table.slice(start, rows), {}
 
 
 class ParquetSource:
@@ -90,6 +120,22 @@ class ParquetSource:
                 return self._dataset.to_table(columns=list(columns)), {}
             with pq.ParquetFile(self._path, memory_map=True, read_dictionary=[]) as file:
                 return file.read(columns=list(columns)), {}
+
+    def blocks(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
+    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
+        import pyarrow.parquet as pq
+
+        with _explained(self.name):
+            if self._dataset is not None:
+                batches = self._dataset.to_batches(
+                    columns=list(columns), batch_size=1 << 18, batch_readahead=2, fragment_readahead=1
+                )
+                yield from ((table, {}) for table in grouped(batches, rows))
+                return
+            with pq.ParquetFile(self._path, pre_buffer=False) as file:
+                batches = file.iter_batches(batch_size=1 << 20, columns=list(columns))
+                yield from ((table, {}) for table in grouped(batches, rows))
 
 
 def parquet_files(folder: Path) -> list[Path]:

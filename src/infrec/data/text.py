@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from infrec.data.columns import recognised
+from infrec.data.sources import BLOCK, grouped
 from infrec.errors import DataError
 
 HEAD = 1 << 16
@@ -77,13 +78,35 @@ class TextSource:
         return next(csv.reader([line], delimiter=self._delimiter), [""])
 
     def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
-        ragged = 0
+        skipped = _Skipped()
+        stream, options = self._opened(columns, plain, skipped)
+        try:
+            table = pacsv.read_csv(stream, *options)
+        except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
+            raise _explain(error, self.name) from None
+        finally:
+            stream.close()
+        return table, skipped.told()
 
-        def skip(row: Any) -> str:
-            nonlocal ragged
-            ragged += (row.text or "").rstrip("\n").count("\n") + 1  # an open quote swallows lines
-            return "skip"
+    def blocks(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
+    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
+        skipped = _Skipped()
+        stream, options = self._opened(columns, plain, skipped)
+        try:
+            with pacsv.open_csv(stream, *options) as reader:
+                for table in grouped(reader, rows):
+                    yield table, skipped.told()
+        except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
+            raise _explain(error, self.name) from None
+        finally:
+            stream.close()
+        if left := skipped.told():
+            names = {column: pa.array([], pa.string()) for column in columns}
+            yield pa.table(names), left
 
+    def _opened(self, columns: Sequence[str], plain: Sequence[str], skipped: _Skipped) -> tuple[Any, Any]:
+        """The bytes, and how pyarrow is to read them."""
         stream: Any = self._open()
         delimiter = self._delimiter
         if delimiter == "::":
@@ -91,30 +114,39 @@ class TextSource:
         elif self._runs:
             stream = _Blanks(stream)
         kinds = {column: pa.string() if column in plain else _LABEL for column in columns}
-        try:
-            table = pacsv.read_csv(
-                stream,
-                pacsv.ReadOptions(
-                    column_names=self.columns,
-                    skip_rows=self._skip,
-                    encoding=self._encoding,
-                    block_size=8 << 20,
-                ),
-                pacsv.ParseOptions(
-                    delimiter=delimiter, quote_char='"' if self._quotes else False, invalid_row_handler=skip
-                ),
-                pacsv.ConvertOptions(
-                    column_types=kinds,
-                    include_columns=list(columns),
-                    null_values=[],
-                    strings_can_be_null=False,
-                ),
-            )
-        except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
-            raise _explain(error, self.name) from None
-        finally:
-            stream.close()
-        return table, {"ragged row": ragged} if ragged else {}
+        return stream, (
+            pacsv.ReadOptions(
+                column_names=self.columns,
+                skip_rows=self._skip,
+                encoding=self._encoding,
+                block_size=8 << 20,
+            ),
+            pacsv.ParseOptions(
+                delimiter=delimiter, quote_char='"' if self._quotes else False, invalid_row_handler=skipped
+            ),
+            pacsv.ConvertOptions(
+                column_types=kinds,
+                include_columns=list(columns),
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+
+
+class _Skipped:
+    """Counts the rows that pyarrow cannot split into as many fields as there are columns."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, row: Any) -> str:
+        self._count += (row.text or "").rstrip("\n").count("\n") + 1  # an open quote swallows lines
+        return "skip"
+
+    def told(self) -> dict[str, int]:
+        """How many since it was last asked."""
+        count, self._count = self._count, 0
+        return {"ragged row": count} if count else {}
 
 
 def _first_lines(open_stream: Callable[[], BinaryIO], name: str) -> tuple[int, list[str]]:

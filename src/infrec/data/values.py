@@ -148,20 +148,27 @@ def _number(text: str | None) -> float:
         return np.nan
 
 
-def times(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """A column as int64 whose order is the order in time, and where it could not be read (None: nowhere)."""
+def times(
+    column: pa.ChunkedArray | pa.Array, like: str | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None, str]:
+    """A column as int64 in the order of time, where it could not be read (None: nowhere), and its form.
+
+    like: the form that an earlier part of the same column had, so that all parts are read alike.
+    """
     array = whole(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    form = like or "number"
     if is_text(array.type):
-        array = _times_of_text(array.cast(pa.string()))
+        array, form = _times_of_text(array.cast(pa.string()), like)
     if pa.types.is_floating(array.type) or pa.types.is_decimal(array.type):
         floats = to_numpy(array.cast(pa.float64()), np.nan)
         bad = ~np.isfinite(floats) | (abs(floats) > 2**62)
         floats = np.where(bad, 0, floats)
-        if (floats != np.trunc(floats)).any() and abs(floats).max() < 2**62 / 1e6:
-            floats = floats * 1e6  # fractions of a second still order
-        return np.rint(floats).astype(np.int64), bad if bad.any() else None
+        fractions = (floats != np.trunc(floats)).any() and abs(floats).max() < 2**62 / 1e6
+        if form == "fractions" or (like is None and fractions):
+            floats, form = floats * 1e6, "fractions"  # fractions of a second still order
+        return np.rint(floats).astype(np.int64), bad if bad.any() else None, form
     if pa.types.is_date32(array.type) or pa.types.is_time32(array.type):
         array = array.cast(pa.int32())
     if array.type == pa.uint64():
@@ -169,27 +176,39 @@ def times(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[np.int64], NDArra
     try:
         array = array.cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return np.zeros(len(array), np.int64), np.ones(len(array), bool)
-    return to_numpy(array, 0), to_numpy(pc.is_null(array)) if array.null_count else None
+        return np.zeros(len(array), np.int64), np.ones(len(array), bool), form
+    return to_numpy(array, 0), to_numpy(pc.is_null(array)) if array.null_count else None, form
 
 
-def _times_of_text(texts: pa.Array) -> pa.Array:
-    """Integers, decimal numbers or ISO dates, whichever most rows are; null where a row is not."""
-    try:
-        return texts.cast(pa.int64())
-    except pa.ArrowInvalid:
-        pass
-    texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"(Z|[+]00:?00)$", "")
-    forms = {
-        pa.int64(): r"^-?[0-9]{1,18}$",
-        pa.float64(): r"^-?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?$",
-        pa.timestamp("us"): r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_TIME_FORMS = {
+    "whole": (pa.int64(), r"^-?[0-9]{1,18}$"),
+    "number": (pa.float64(), r"^-?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?$"),
+    "date": (
+        pa.timestamp("us"),
+        r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
         r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?)?$",
-    }
-    matches = {kind: pc.match_substring_regex(texts, form) for kind, form in forms.items()}
-    best = max(matches, key=lambda kind: pc.sum(matches[kind]).as_py() or 0)
-    readable = pc.if_else(matches[best], texts, pa.nulls(1, pa.string())[0])
+    ),
+}
+
+
+def _times_of_text(texts: pa.Array, like: str | None = None) -> tuple[pa.Array, str]:
+    """Integers, decimal numbers or ISO dates, whichever most rows are; null where a row is not."""
+    if like in (None, "whole"):
+        try:
+            return texts.cast(pa.int64()), "whole"
+        except pa.ArrowInvalid:
+            pass
+    texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"(Z|[+]00:?00)$", "")
+    best = "number" if like == "fractions" else like
+    if best is None:
+        count = {
+            form: pc.sum(pc.match_substring_regex(texts, rule)).as_py() or 0
+            for form, (_, rule) in _TIME_FORMS.items()
+        }
+        best = max(count, key=lambda form: count[form])
+    kind, rule = _TIME_FORMS[best]
+    readable = pc.if_else(pc.match_substring_regex(texts, rule), texts, pa.nulls(1, pa.string())[0])
     try:
-        return readable.cast(best)
+        return readable.cast(kind), like or best
     except pa.ArrowInvalid:  # the 30th of February
-        return pa.nulls(len(texts), pa.int64())
+        return pa.nulls(len(texts), pa.int64()), like or best

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from infrec import artifacts
+from infrec.artifacts import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.distillation.config import REG_GRID
@@ -78,6 +79,11 @@ class Summary(Interactions):
         """The λ values to try for ∞-AE on this summary."""
         return tuple(self.about.get("reg_grid", REG_GRID))
 
+    @property
+    def stand_ins(self) -> bool:
+        """Synthetic users are nobody, and sampled ones are known by a part of the log."""
+        return True
+
     @cached_property
     def bytes(self) -> int:
         """The size of `interactions.parquet`."""
@@ -131,7 +137,11 @@ class Summary(Interactions):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a summary or a sample back; every byte is checked."""
-        found = artifacts.read(path)
+        return cls.from_artifact(artifacts.read(path))
+
+    @classmethod
+    def from_artifact(cls, found: Artifact) -> Self:
+        path = found.path
         if found.kind not in KINDS:
             raise ArtifactError(f"{path} holds a {found.kind}; expected a summary or a sample.")
         try:

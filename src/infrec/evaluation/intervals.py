@@ -1,8 +1,13 @@
-"""How sure a number is: the percentile bootstrap over users, for one model and for the difference of two."""
+"""How sure a number is: the percentile bootstrap over users, for one model and for the difference of two.
+
+With very many users the mean is as good as normal and resampling them would only take long: there the
+interval is mean ± 1.96 standard errors.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
 RESAMPLES = 1000
 LEVEL = 0.95
 _BLOCK_ENTRIES = 1 << 22
+MANY = 200_000  # users beyond which intervals are those of the normal distribution
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,11 @@ def resampled_means(
 def bootstrap(
     values: NDArray[np.float64], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 42
 ) -> NDArray[np.float64]:
-    """The percentile interval of the mean of each column of `values` [n, m]: [2, m], low and high."""
+    """The interval of the mean of each column of `values` [n, m]: [2, m], low and high."""
     outside = (1.0 - level) / 2.0
+    if len(values) > MANY:
+        error = NormalDist().inv_cdf(1.0 - outside) * values.std(axis=0) / len(values) ** 0.5
+        return values.mean(axis=0) + np.array([-1.0, 1.0])[:, None] * error
     means = resampled_means(values, resamples=resamples, seed=seed)
     return np.quantile(means, [outside, 1.0 - outside], axis=0)
 

@@ -12,8 +12,11 @@ from infrec import metrics
 from infrec.errors import ConfigError, DataError
 from infrec.evaluation.intervals import intervals_of
 from infrec.evaluation.result import Evaluation
+from infrec.kernels import memory
 from infrec.progress import Progress, silent
-from infrec.splits import Split, evaluation_negatives
+from infrec.randomness import generator
+from infrec.splits import Split
+from infrec.splits.negatives import BLOCK, block_negatives
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -38,6 +41,7 @@ def evaluate(
     seed: int = 42,
     batch: int | None = None,
     intervals: bool = True,
+    sample_users: int | None = None,
     progress: Progress = silent,
 ) -> Evaluation:
     """Every metric of a fitted model on the test part of a split.
@@ -45,25 +49,41 @@ def evaluate(
     The context of a user is train and validation together; its items are masked out of the ranking, not out
     of the AUC. Means are over all users; those with nothing held out count as 0. `paper-code` pools its AUC
     over all users, against 50 random negatives each (seeded); `textbook` takes each user's own, against all.
-    batch: how many users are scored at once; as many as fit 64 MB of scores unless told.
+    batch: how many users are scored at once; as many as fit 64 MB of scores unless told. Beside a batch's
+    scores, only arrays with a few numbers per user are held.
+    sample_users: measure on so many users, drawn at random (seeded); intervals are those of the sample.
     """
     metrics.check_protocol(protocol)
     if not k or min(k) < 1:
         raise ConfigError(f"k is {tuple(k)}; expected list lengths of 1 or more.")
     if not split.test.n_interactions:
         raise DataError("nothing is held out for test; expected a split with test interactions.")
-    found = _Tally(split, protocol, tuple(dict.fromkeys(k)), seed)
-    context, n = split.test_context, split.train.n_users
+    if sample_users is not None and sample_users < 1:
+        raise ConfigError(f"sample_users is {sample_users}; expected 1 or more.")
+    people = None
+    if sample_users is not None and sample_users < split.train.n_users:
+        drawn = generator(seed, "evaluated users").choice(split.train.n_users, sample_users, replace=False)
+        people = np.sort(drawn)
+    lengths = tuple(dict.fromkeys(k))
+    n = split.train.n_users if people is None else len(people)
+    memory.require(
+        memory.evaluation(n, split.train.n_items, split.test.n_interactions * n // split.train.n_users),
+        f"an evaluation of {n:,} users",
+        "measure on a sample of them (sample_users; `--sample-users 100000`)",
+    )
+    found = _Tally(split, people, protocol, lengths, seed)
     step = batch or max(16, _BATCH_BYTES // (4 * split.train.n_items))
     for start in range(0, n, step):
         stop = min(n, start + step)
-        scores = np.asarray(model.score(context[start:stop], users=split.train.users.ids[start:stop]))
+        context = found.train[start:stop].maximum(found.val[start:stop])
+        rows = np.arange(start, stop) if people is None else people[start:stop]
+        scores = np.asarray(model.score(context, users=split.train.users.take(rows)))
         if scores.shape != (stop - start, split.train.n_items):
             raise ConfigError(
                 f"the model returned scores of shape {scores.shape}; expected {stop - start} users × "
                 f"{split.train.n_items} items: fit it on data over the same items as the split."
             )
-        found.add(start, stop, scores, context[start:stop])
+        found.add(start, stop, scores, context)
         progress("evaluate", stop, n)
     result = found.evaluation()
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
@@ -72,19 +92,32 @@ def evaluate(
 class _Tally:
     """What is kept of each batch after its scores are gone."""
 
-    def __init__(self, split: Split, protocol: str, k: tuple[int, ...], seed: int) -> None:
-        train, n_items = split.train, split.train.n_items
-        self.split, self.protocol, self.k = split, protocol, k
-        self.item_counts = train.item_counts
+    def __init__(
+        self,
+        split: Split,
+        people: NDArray[np.integer] | None,
+        protocol: str,
+        k: tuple[int, ...],
+        seed: int,
+    ) -> None:
+        n_items = split.train.n_items
+        self.split, self.protocol, self.k, self.seed = split, protocol, k, seed
+        self.name = split.name
+        if people is not None:
+            self.name += f", {len(people):,} of {split.train.n_users:,} users (seed {seed})"
+        self.item_counts = split.train.item_counts
         self.weights = metrics.inverse_propensity(self.item_counts)
-        self.held_out = split.test.matrix
+        parts = (part.matrix for part in (split.train, split.val, split.test))
+        self.train, self.val, self.held_out = (part if people is None else part[people] for part in parts)
+        self.n = self.train.shape[0]
         kinds = ("HR", "NDCG", "PSP", "novelty", "popularity")
-        self.per_user = {f"{kind}@{length}": np.zeros(train.n_users) for kind in kinds for length in k}
+        self.per_user = {f"{kind}@{length}": np.zeros(self.n) for kind in kinds for length in k}
         self.exposure = {length: np.zeros(n_items, np.int64) for length in k}
         self.item_hits = {length: np.zeros(n_items, np.int64) for length in k}
-        self.user_auc = np.zeros(train.n_users)
-        pooled = protocol == "paper-code"
-        self.negatives = evaluation_negatives(split, NEGATIVES, seed=seed) if pooled else None
+        self.user_auc = np.zeros(self.n)
+        self.pooled = protocol == "paper-code"
+        self.negatives: tuple[int, NDArray[np.int64]] = (-1, np.zeros((0, NEGATIVES), np.int64))
+        self.n_negatives = np.zeros(self.n, np.int32)
         self.positive_scores: list[NDArray[Any]] = []
         self.negative_scores: list[NDArray[Any]] = []
 
@@ -103,29 +136,42 @@ class _Tally:
             self.per_user[f"popularity@{length}"][users] = metrics.popularity(listed, self.item_counts)
             self.exposure[length] += metrics.exposure(listed, len(self.item_counts))
             self.item_hits[length] += metrics.exposure(found[:, :length], len(self.item_counts))
-        if self.negatives is None:
+        if not self.pooled:
             self.user_auc[users] = metrics.user_auc(scores, held_out, context)
             return
         row = np.repeat(np.arange(stop - start), np.diff(held_out.indptr))
         self.positive_scores.append(scores[row, held_out.indices])
-        drawn = self.negatives[users]
+        drawn = self._drawn(start, stop)
         of, place = np.nonzero(drawn >= 0)
+        self.n_negatives[users] = np.count_nonzero(drawn >= 0, axis=1)
         self.negative_scores.append(scores[of, drawn[of, place]])
 
+    def _drawn(self, start: int, stop: int) -> NDArray[np.int64]:
+        """The negatives of these users; one block of draws is held at a time."""
+        pieces = []
+        while start < stop:
+            block = start // BLOCK
+            if self.negatives[0] != block:
+                drawn = block_negatives(self.train, self.held_out, block, NEGATIVES, seed=self.seed)
+                self.negatives = (block, drawn)
+            end = min(stop, (block + 1) * BLOCK)
+            pieces.append(self.negatives[1][start - block * BLOCK : end - block * BLOCK])
+            start = end
+        return np.concatenate(pieces)
+
     def evaluation(self) -> Evaluation:
-        train = self.split.train
         contributions = None
         per_user = self.per_user
-        if self.negatives is None:
+        if not self.pooled:
             auc, per_user = float(self.user_auc.mean()), {"AUC": self.user_auc, **per_user}
         else:
-            everybody = np.arange(train.n_users)
+            everybody = np.arange(self.n, dtype=np.int32)
             auc, contributions = metrics.pooled_auc_by_user(
                 np.concatenate(self.positive_scores),
                 np.repeat(everybody, np.diff(self.held_out.indptr)),
                 np.concatenate(self.negative_scores),
-                np.repeat(everybody, np.count_nonzero(self.negatives >= 0, axis=1)),
-                train.n_users,
+                np.repeat(everybody, self.n_negatives),
+                self.n,
             )
         numbers = {"AUC": auc} | {
             name: float(value.mean()) for name, value in per_user.items() if name != "AUC"
@@ -135,15 +181,16 @@ class _Tally:
             numbers[f"gini@{length}"] = metrics.gini(exposed)
         return Evaluation(
             protocol=self.protocol,
-            split=self.split.name,
-            n_users=train.n_users,
+            split=self.name,
+            n_users=self.n,
+            population=self.split.train.n_users,
             k=self.k,
             metrics=numbers,
             per_user=per_user,
-            user_counts=train.user_counts,
+            user_counts=np.diff(self.train.indptr).astype(np.int64),
             item_counts=self.item_counts,
             exposure=self.exposure,
             item_hits=self.item_hits,
-            item_held_out=self.split.test.item_counts,
+            item_held_out=np.bincount(self.held_out.indices, minlength=len(self.item_counts)),
             auc_contributions=contributions,
         )

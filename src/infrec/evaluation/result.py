@@ -19,6 +19,7 @@ class Evaluation:
     metrics: name → value. HR, NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty in bits,
         popularity in train histories.
     intervals: name → (low, high), 95 %, by resampling users; not for coverage and gini, which are not means.
+    n_users: how many were measured; population: of how many (more when only a sample was).
     per_user: name → one value per user, in the unit of the metric, whose mean is the metric.
     auc_contributions: the same for a pooled AUC, as pseudo-values (see `metrics.pooled_auc_by_user`).
     exposure: k → in how many lists each item stands. item_hits: k → how often each was a hit.
@@ -38,6 +39,7 @@ class Evaluation:
     item_held_out: NDArray[np.int64]
     auc_contributions: NDArray[np.float64] | None = None
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    population: int = 0
 
     @property
     def contributions(self) -> dict[str, NDArray[np.float64]]:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.errors import SolveError
-from infrec.kernels import gram, memory, ntk, ridge
+from infrec.kernels import blocked, gram, memory, ridge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,12 +38,13 @@ def device() -> str | None:
 
 
 def solver(x: sp.csr_array, depth: int, dtype: str) -> Callable[..., NDArray[Any] | None]:
-    """Compute the kernel of `x` once; the answer solves for any reg: `solve_for(reg, solve=True) → α`.
+    """Compute the kernel of `x` once; the answer solves for any reg: `solve_for(reg) → α`, with targets `x`.
 
-    With `solve=False` only the factorisation is done, to learn whether there is one. float64 stays on the
-    CPU: JAX would need its global x64 switch.
+    `solve_for(reg, rows=…)` multiplies the targets' rows by these numbers. With `solve=False` only the
+    factorisation is done, to learn whether there is one. float64 stays on the CPU: JAX would need its global
+    x64 switch.
     """
-    if dtype == "float32" and x.shape[0] >= _WORTH_IT and device() is not None:
+    if _goes_there(x.shape[0], dtype):
         return _on_accelerator(x, depth)
     return _on_cpu(x, depth, dtype)
 
@@ -52,53 +53,78 @@ def _on_cpu(x: sp.csr_array, depth: int, dtype: str) -> Callable[..., NDArray[An
     k = gram.kernel(x, depth=depth, dtype=dtype)
     work = np.empty_like(k)
 
-    def solve_for(reg: float, *, solve: bool = True) -> NDArray[Any] | None:
+    def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
         factor = ridge.factorise(k, reg=reg, scale="mean_diagonal", work=work)
-        return factor.solve(x, consume=True) if solve else None
+        targets = x if rows is None else gram.scaled(x, rows)
+        return factor.solve(targets, consume=True) if solve else None
 
     return solve_for
 
 
 def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] | None]:
-    import jax
-    import jax.numpy as jnp
-
     n, d = x.shape
-    stats = jax.devices()[0].memory_stats() or {}
-    if "bytes_limit" in stats:
+    free = device_memory()
+    if free is not None:
         memory.require(
-            memory.exact_fit(n, d, alphas=4),
+            _exact_on_device(n, d),
             f"an exact fit of {n:,} users on {device()}",
-            "use fewer users, or set JAX_PLATFORMS=cpu to fit in the machine's main memory",
-            free=stats["bytes_limit"] - stats.get("bytes_in_use", 0),
+            "let a few users stand for all (solver='nystrom'), use fewer users, or set JAX_PLATFORMS=cpu to "
+            "fit in the machine's main memory",
+            free=free,
         )
-    dense = jnp.asarray(x.toarray())
-    k = ntk.kernel(dense, depth=depth)
+    memory.require(8 * n * d, f"the result for {n:,} users and {d:,} items", "use fewer users")  # α, twice
+    held = blocked.BlockedRidge(x, depth=depth)
 
-    def solve_for(reg: float, *, solve: bool = True) -> NDArray[Any] | None:
-        added = ridge.shift(np.asarray(jnp.diagonal(k)), reg=reg, scale="mean_diagonal")
-        alpha, pivots = _ridge_on_accelerator()(k, dense, jnp.float32(added))
-        ridge.check_pivots(0, np.asarray(pivots), np.asarray(jnp.diagonal(k)) + np.float32(added), reg)
+    def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
+        added = ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal")
+        pivots = held.factorise(added)
+        ridge.check_pivots(0, pivots, held.diagonal + np.float32(added), reg)
         if not solve:
             return None
-        if not bool(jnp.isfinite(alpha).all()):
+        alpha = held.solve(rows)
+        if not np.isfinite(alpha.sum(dtype=np.float64)):
             raise SolveError(f"the solve of {n} rows overflowed in float32; use a larger reg or float64.")
-        return np.asarray(alpha)
+        return alpha
 
     return solve_for
 
 
-@cache
-def _ridge_on_accelerator() -> Callable[..., Any]:
+def device_memory() -> int | None:
+    """Bytes of the accelerator that are free; None where it does not tell."""
     import jax
-    import jax.numpy as jnp
-    from jax.scipy.linalg import cho_solve
 
-    def solve(k: Any, y: Any, added: Any) -> Any:
-        lower = jnp.linalg.cholesky(k + added * jnp.eye(len(k), dtype=k.dtype), symmetrize_input=False)
-        return cho_solve((lower, True), y), jnp.diagonal(lower)
+    stats = jax.devices()[0].memory_stats() or {}
+    return stats["bytes_limit"] - stats.get("bytes_in_use", 0) if "bytes_limit" in stats else None
 
-    return jax.jit(solve)
+
+def exact_needs(n: int, items: int, dtype: str) -> tuple[int, int, str]:
+    """Bytes of an exact fit of n rows, the bytes free where it would run, and what that is called."""
+    if _goes_there(n, dtype) and (free := device_memory()) is not None:
+        return _exact_on_device(n, items), free, f"the {device()}"
+    itemsize = np.dtype(dtype).itemsize
+    return memory.exact_fit(n, items, itemsize=itemsize), memory.available(), "this machine"
+
+
+def require_nystrom(centres: int, items: int, dtype: str, *, rows: int, kept: int = 0) -> None:
+    """Raise `MemoryBudgetError` when a pass with so many centres would not fit where it would run."""
+    what = f"a Nyström fit with {centres:,} centres and {items:,} items"
+    memory.require(
+        memory.nystrom_fit(centres, items, rows=rows, itemsize=np.dtype(dtype).itemsize, kept=kept),
+        what,
+        "use fewer centres",
+    )
+    if dtype == "float32" and device() is not None and (free := device_memory()) is not None:
+        block = memory.nystrom_block(centres)
+        needed = memory.nystrom_on_device(centres, items, block=block)
+        memory.require(needed, f"{what} on {device()}", "use fewer centres", free=free)
+
+
+def _goes_there(n: int, dtype: str) -> bool:
+    return dtype == "float32" and n >= _WORTH_IT and device() is not None
+
+
+def _exact_on_device(n: int, items: int) -> int:
+    return memory.exact_on_device(n, items, tile=blocked.tile_for(n), columns=min(blocked.COLUMNS, items))
 
 
 def _keep_compiled() -> None:

@@ -8,7 +8,8 @@ takes its own blocks. The elementwise kernel follows while the block is still wa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from numpy.typing import DTypeLike, NDArray
 
+_LOOK_UP = 4  # a sum that is looked up costs as much as so many of a sparse × dense product (measured)
 DENSE = 0.1  # share of stored values above which BLAS beats a sparse product (measured: both rates, 2 cores)
 _CACHE_BYTES = 2 * 2**20
 
@@ -54,6 +56,46 @@ def kernel(
 def squared_norms(x: sp.csr_array, dtype: DTypeLike = np.float32) -> Float[np.ndarray, " n"]:
     """⟨x_i, x_i⟩ of each row."""
     return np.asarray(x.multiply(x).sum(axis=1), dtype=dtype).ravel()
+
+
+def scaled(
+    x: sp.csr_array, rows: NDArray[Any] | None = None, columns: NDArray[Any] | None = None
+) -> sp.csr_array:
+    """The same entries times a number for their row and one for their column, in x's own dtype."""
+    data = x.data.astype(np.float64)
+    if rows is not None:
+        data *= np.repeat(rows, np.diff(x.indptr))
+    if columns is not None:
+        data *= columns[x.indices]
+    return sp.csr_array((data.astype(x.dtype), x.indices, x.indptr), shape=x.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Centres:
+    """Rows that are compared with others again and again: what each comparison needs, worked out once.
+
+    A short history shares items with few of them, so its products are looked up, item by item, instead of
+    computed row by row.
+    """
+
+    rows: sp.csr_array
+    by_item: sp.csr_array
+    norms: Float[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, rows: sp.csr_array, dtype: DTypeLike = np.float32) -> Self:
+        return cls(rows, sp.csr_array(rows.T, dtype=dtype), squared_norms(rows, dtype))
+
+    def kernel(self, x: sp.csr_array, *, depth: int = 1) -> Float[np.ndarray, "m n"]:
+        """Θ between the rows of `x` and these."""
+        dtype, n = self.by_item.dtype, self.rows.shape[0]
+        shared = int(np.diff(self.by_item.indptr)[x.indices].sum())
+        if _LOOK_UP * shared > x.shape[0] * self.rows.nnz:
+            return kernel(x, self.rows, depth=depth, dtype=dtype)
+        x = x if x.dtype == dtype else x.astype(dtype)
+        xx = np.bincount(_owner(x), x.data**2, minlength=x.shape[0]).astype(dtype)
+        products = (x @ self.by_item).toarray().reshape(-1, n)
+        return ntk.from_gram(products, xx, self.norms, d=x.shape[1], depth=depth, xp=np)
 
 
 def times_sparse(
@@ -147,6 +189,11 @@ def _blocks(
     if symmetric:
         mirror(out.T)
     return out
+
+
+def _owner(x: sp.csr_array) -> NDArray[np.intp]:
+    """The row of each stored value."""
+    return np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
 
 
 def _first_rows(x: sp.csr_array, stop: int) -> sp.csr_array:

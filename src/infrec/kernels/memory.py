@@ -22,6 +22,55 @@ def exact_fit(n: int, items: int, *, itemsize: int = 4, alphas: int = 3) -> int:
     return itemsize * n * (2 * n + alphas * items)
 
 
+def nystrom_fit(
+    centres: int, items: int, *, rows: int | None = None, itemsize: int = 4, alphas: int = 2, kept: int = 0
+) -> int:
+    """Bytes of a Nyström fit, the same however many rows pass by.
+
+    Always: the centres' factor and the two sums in float64, the factor again in the fit's own precision. In
+    the pass: a block's kernel and its product. In the solve: the system and two blocks of columns in float64,
+    `alphas` dual matrices, and the `kept` kernel rows of validation users.
+    """
+    square, wide = centres * centres, centres * items
+    block = min(nystrom_block(centres), rows or nystrom_block(centres))
+    one_pass = itemsize * (square + block * centres)
+    solve = 8 * (square + 2 * centres * min(items, 2048)) + itemsize * (alphas * wide + kept * centres)
+    return 8 * (2 * square + wide) + itemsize * square + max(one_pass, solve)
+
+
+def nystrom_block(centres: int) -> int:
+    """How many rows a Nyström pass takes in at a time: 64 MB of their kernel in float32."""
+    return min(16384, max(64, (1 << 24) // centres))
+
+
+def exact_on_device(n: int, items: int, *, tile: int, columns: int, width: int = 2) -> int:
+    """Bytes of an exact fit on an accelerator: the kernel once, its diagonal tiles, the rows (`width` bytes a
+    value), and three blocks of right-hand sides."""
+    padded = -(-n // tile) * tile
+    return 4 * (padded * padded + padded * tile + 3 * padded * columns) + width * padded * items
+
+
+def nystrom_on_device(centres: int, items: int, *, block: int) -> int:
+    """Bytes of a Nyström pass on an accelerator: the sums as pairs of float32 and a block's share of them,
+    the whitening matrix, the centres' rows, and a block of rows with its kernel and features."""
+    square, wide = centres * centres, centres * items
+    return 4 * (4 * square + 3 * wide + 4 * block * centres) + 2 * (wide + block * items)
+
+
+def evaluation(users: int, items: int, held_out: int, *, batch: int = 64 << 20) -> int:
+    """Bytes of an evaluation beside the data and the model.
+
+    Always: 14 numbers for each user and the scores that the pooled AUC compares (50 negatives and the
+    held-out items of each user). At the worst, either a batch of scores with its copies while the negatives
+    of a block of users are drawn, or at the end the AUC's sorted copy, the scores' users and a chunk's ranks.
+    """
+    compared = held_out + 50 * users
+    negatives = 8 * 50 * min(users, 1 << 18)
+    drawing = 3 * max(batch, 4 * 16 * items) + 4 * negatives
+    comparing = negatives + 8 * compared + 36 * min(compared, 1 << 22)
+    return 14 * 8 * users + 4 * compared + max(drawing, comparing)
+
+
 def users_that_fit(items: int, *, itemsize: int = 4, alphas: int = 3, free: int | None = None) -> int:
     """The largest n (rounded down to hundreds) whose exact fit the memory holds."""
     room = 0.9 * (available() if free is None else free) / itemsize
@@ -33,13 +82,18 @@ def users_that_fit(items: int, *, itemsize: int = 4, alphas: int = 3, free: int 
 def require(needed: int, what: str, alternatives: str, *, free: int | None = None) -> None:
     """Raise `MemoryBudgetError` when `needed` bytes are more than 95 % of what there is."""
     free = available() if free is None else free
-    if needed > 0.95 * free:
+    if not fits(needed, free):
         raise MemoryBudgetError(
-            f"{what} needs {_size(needed)} of memory and {_size(free)} are available; {alternatives}."
+            f"{what} needs {size(needed)} of memory and {size(free)} are available; {alternatives}."
         )
 
 
-def _size(amount: int) -> str:
+def fits(needed: int, free: int) -> bool:
+    """Whether `needed` bytes leave 5 % of what is free."""
+    return needed <= 0.95 * free
+
+
+def size(amount: int) -> str:
     return f"{amount / GIB:,.1f} GiB" if amount >= 0.1 * GIB else f"{amount / 2**20:,.1f} MiB"
 
 

@@ -1,64 +1,189 @@
-"""Ridge on all rows with few centres (Nyström): α = (K_SX K_XS + λ m K_SS)⁻¹ K_SX Y.
+"""Ridge on all rows with few centres (Nyström), from one pass: α = (K_SX K_XS + λ m K_SS)⁻¹ K_SX Y.
 
-S are the centres, X the rows, m the mean diagonal of the kernel over the rows. One pass over the rows, block
-by block, adds up a centres × centres and a centres × columns matrix; nothing else grows with the number of
-rows. With every row a centre it is the exact ridge.
+S are the centres, X the rows, m the mean diagonal of the kernel over the rows. With every row a centre it is
+the exact ridge. The system above is hopeless in float32: K_SX K_XS grows with rows × centres, and rounding in
+it drowns λ m K_SS. So rows first become features, through the Cholesky factor of the centres' own kernel,
+
+    K_SS + jitter = L Lᵀ (float64),   Z = K_XS L⁻ᵀ,   w = (ZᵀZ + λ m I)⁻¹ ZᵀY,   α = L⁻ᵀ w,
+
+whose ZᵀZ has the eigenvalues of the kernel itself. One pass over the rows, block by block, adds up ZᵀZ and
+ZᵀY in float64; nothing grows with the number of rows, every λ is solved from the same sums, and sums of two
+parts of the rows add to those of both. Y stays sparse. A jitter relative to the diagonal makes repeated
+centres harmless.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.linalg
+import scipy.linalg.blas as blas
+import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
+from infrec.kernels import accelerated, gram, memory, ntk, ridge
+from infrec.kernels.threads import in_parallel
+from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+    from numpy.typing import NDArray
+
+# Of the mean diagonal of K_SS: above the rounding of the kernel, below what any λ can see.
+JITTER = {"float32": 1e-6, "float64": 1e-11}
+_COLUMNS = 2048  # of α solved at a time, in float64
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The way from a row to its features: the centres' rows, the depth, and the factor of their kernel."""
+
+    rows: sp.csr_array
+    factor: Float[np.ndarray, "centres centres"]  # L, float64, Fortran order
+    depth: int = 1
+    dtype: str = "float32"
+
+    @classmethod
+    def of(cls, rows: sp.csr_array, *, depth: int = 1, dtype: str = "float32") -> Self:
+        """Factorise the kernel of the centres."""
+        if not rows.shape[0]:
+            raise ConfigError("there are no centres; expected at least one.")
+        between = gram.kernel(rows, depth=depth, dtype=np.float64)
+        between.ravel()[:: len(between) + 1] += JITTER[dtype] * float(np.diagonal(between).mean())
+        # The transpose of a symmetric matrix is itself, in Fortran order: LAPACK works in place.
+        factor, info = lapack.dpotrf(between.T, lower=True, overwrite_a=True, clean=True)
+        if info:
+            raise SolveError(
+                f"the kernel of the {len(between)} centres is not positive definite (row {info - 1}); "
+                "check that their weights are finite and not far apart."
+            )
+        return cls(rows, factor, depth, dtype)
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    @property
+    def block(self) -> int:
+        """How many rows are taken in at a time."""
+        return memory.nystrom_block(len(self))
+
+    @cached_property
+    def _rounded(self) -> NDArray[Any]:
+        return np.asfortranarray(self.factor, self.dtype)
+
+    def of_rows(self, x: sp.csr_array) -> Float[np.ndarray, "centres rows"]:
+        """Zᵀ in Fortran order: one row's features lie side by side."""
+        kernel = gram.kernel(x, self.rows, depth=self.depth, dtype=self.dtype)
+        (trsm,) = blas.get_blas_funcs(("trsm",), (self._rounded, kernel))
+        return trsm(1.0, self._rounded, kernel.T, lower=True, overwrite_b=True)
 
 
 @dataclass
 class Sums:
-    """What one pass over the rows adds up. Sums of two parts of the rows add to those of both."""
+    """What one pass over the rows adds up, in float64."""
 
-    products: Float[np.ndarray, "centres centres"]  # K_SX K_XS, float64
-    targets: Float[np.ndarray, "centres columns"]  # K_SX Y
+    products: Float[np.ndarray, "centres centres"]  # ZᵀZ, its upper triangle
+    targets: Float[np.ndarray, "centres columns"]  # ZᵀY
     diagonal: float = 0.0  # Σ Θ(x, x)
     rows: int = 0
 
     @classmethod
-    def empty(cls, centres: int, columns: int) -> Sums:
+    def empty(cls, centres: int, columns: int) -> Self:
         return cls(np.zeros((centres, centres)), np.zeros((centres, columns)))
 
-    def add(
-        self,
-        kernel: Float[np.ndarray, "rows centres"],
-        y: sp.csr_array | Float[np.ndarray, "rows columns"],
-        diagonal: Float[np.ndarray, " rows"],
-    ) -> None:
-        """Take in a block of rows: its kernel with the centres, its targets, and Θ(x, x) of its rows."""
-        self.products += kernel.T @ kernel
-        self.targets += (y.T @ kernel).T if sp.issparse(y) else kernel.T @ y
-        self.diagonal += float(np.sum(diagonal, dtype=np.float64))
-        self.rows += len(kernel)
+    def add(self, features: Features, x: sp.csr_array, y: sp.csr_array) -> None:
+        """Take in a block of rows: kernel inputs and targets."""
+        z = features.of_rows(x)
+        (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
+        self.products += syrk(1.0, z, lower=False)
+        by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
 
-    def solve(
-        self, centres: Float[np.ndarray, "centres centres"], *, reg: float
-    ) -> Float[np.ndarray, "centres columns"]:
-        """α for a λ relative to the mean diagonal, in float64."""
-        if not reg > 0 or not np.isfinite(reg):
-            raise ConfigError(f"reg is {reg}; expected a finite number above 0.")
+        def some_centres(start: int) -> None:
+            some = slice(start, start + _step(y.shape[1]))
+            self.targets[some] += (turned @ np.ascontiguousarray(by_row[:, some])).T
+
+        in_parallel(some_centres, range(0, len(z), _step(y.shape[1])))
+        self.note(x, features.depth)
+
+    def note(self, x: sp.csr_array, depth: int) -> None:
+        """Count rows and add their Θ(x, x)."""
+        own = ntk.diagonal(gram.squared_norms(x, np.float64), d=x.shape[1], depth=depth)
+        self.diagonal += float(own.sum())
+        self.rows += x.shape[0]
+
+    def merge(self, other: Sums) -> None:
+        """Add the sums of other rows with the same centres."""
+        self.products += other.products
+        self.targets += other.targets
+        self.diagonal += other.diagonal
+        self.rows += other.rows
+
+    def solve(self, features: Features, *, reg: float) -> Float[np.ndarray, "centres columns"]:
+        """α for a λ relative to the mean diagonal; any number of λ from the same sums."""
+        if not reg >= 0 or not np.isfinite(reg):
+            raise ConfigError(f"reg is {reg}; expected a finite number of 0 or more.")
         if not self.rows:
             raise ConfigError("there are no rows to solve on; expected at least one block.")
-        system: Any = self.products + reg * self.diagonal / self.rows * centres.astype(np.float64)
-        try:
-            factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=True)
-        except (scipy.linalg.LinAlgError, ValueError):
-            raise SolveError(
-                f"the Nyström system of {len(centres)} centres is not positive definite (reg={reg:g}): some "
-                "centres are the same; use a larger reg or fewer centres."
-            ) from None
-        return scipy.linalg.cho_solve(factor, self.targets)
+        system = np.array(self.products, order="F")
+        system.ravel(order="F")[:: len(system) + 1] += reg * self.diagonal / self.rows
+        diagonal = np.diagonal(system).astype(features.dtype)
+        upper, info = lapack.dpotrf(system, lower=False, overwrite_a=True, clean=False)
+        ridge.check_pivots(info, np.diagonal(upper), diagonal, reg)
+        centres, columns = self.targets.shape
+        alpha: NDArray[Any] = np.empty((centres, columns), features.dtype)
+        for start in range(0, columns, _COLUMNS):
+            some = slice(start, start + _COLUMNS)
+            weights, _ = lapack.dpotrs(upper, np.asfortranarray(self.targets[:, some]), overwrite_b=True)
+            alpha[:, some] = blas.dtrsm(
+                1.0, features.factor, weights, lower=True, trans_a=True, overwrite_b=True
+            )
+        if not np.isfinite(alpha.sum(dtype=np.float64)):
+            raise SolveError(f"the solve with {len(alpha)} centres overflowed; use a larger reg or float64.")
+        return alpha
+
+
+def accumulate(
+    blocks: Iterable[tuple[sp.csr_array, sp.csr_array]],
+    features: Features,
+    *,
+    columns: int,
+    total: int | None = None,
+    progress: Progress = silent,
+) -> Sums:
+    """One pass: blocks of (kernel inputs, targets), of any sizes, in any order; `total` rows for progress.
+
+    On an accelerator the same sums are formed there.
+    """
+    if features.dtype == "float32" and accelerated.device() is not None:
+        from infrec.kernels.nystrom_device import DeviceSums
+
+        sums: Any = DeviceSums(features, columns)
+    else:
+        sums = Sums.empty(len(features), columns)
+    for x, y in blocks:
+        if x.shape[0] != y.shape[0] or y.shape[1] != columns:
+            raise ConfigError(
+                f"a block has inputs {x.shape} and targets {y.shape}; expected as many rows and "
+                f"{columns} columns."
+            )
+        for start in range(0, x.shape[0], features.block):
+            some = slice(start, start + features.block)
+            sums.add(features, x[some], y[some])
+            progress("one pass over the users", sums.rows, total)
+    return sums if isinstance(sums, Sums) else sums.finished()
+
+
+def same(rows: sp.csr_array, block: int = 1 << 16) -> Iterator[tuple[sp.csr_array, sp.csr_array]]:
+    """Blocks of rows that are their own targets, as in an autoencoder."""
+    for start in range(0, rows.shape[0], block):
+        some = rows[start : start + block]
+        yield some, some
+
+
+def _step(columns: int) -> int:
+    """How many centres' targets are added to at a time: their columns stay in a core's cache."""
+    return int(np.clip((1 << 19) // max(1, columns), 16, 256))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Scores = NDArray[np.floating[Any]]
 
 _BLOCK_ENTRIES = 1 << 19
+_CHUNK = 1 << 22
 
 
 def pooled_auc(positives: Scores, negatives: Scores) -> float:
@@ -42,12 +43,26 @@ def pooled_auc_by_user(
     """
     if not len(positives) or not len(negatives):
         return 0.5, np.full(n_users, 0.5)
-    above = _share_below(positives, negatives)
-    below = 1.0 - _share_below(negatives, positives)
-    auc = float(above.mean())
-    gained = np.bincount(positive_user, above - auc, minlength=n_users) / len(positives)
-    gained += np.bincount(negative_user, below - auc, minlength=n_users) / len(negatives)
+    # Σ V and Σ 1 by user, in chunks: nothing but the scores themselves is as long as they are.
+    above, count = _placements(positives, positive_user, negatives, n_users)
+    auc = float(above.sum() / len(positives))
+    gained = (above - auc * count) / len(positives)
+    below, count = _placements(negatives, negative_user, positives, n_users)
+    gained += ((count - below) - auc * count) / len(negatives)
     return auc, auc + n_users * gained
+
+
+def _placements(
+    asked: Scores, user: NDArray[np.integer], others: Scores, n_users: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """By user: the sum of the shares of the others below the scores asked, and how many were asked."""
+    others = np.sort(others)
+    total, count = np.zeros(n_users), np.zeros(n_users)
+    for start in range(0, len(asked), _CHUNK):
+        some, of = asked[start : start + _CHUNK], user[start : start + _CHUNK]
+        total += np.bincount(of, _share_below(some, others, ascending=True), minlength=n_users)
+        count += np.bincount(of, minlength=n_users)
+    return total, count
 
 
 def user_auc(
@@ -80,12 +95,15 @@ def user_auc(
     return out
 
 
-def _share_below(asked: Scores, others: Scores) -> NDArray[np.float64]:
-    """For each score asked, the share of the others below it; equal ones count one half (mid-ranks)."""
-    others = np.sort(others)
+def _share_below(asked: Scores, others: Scores, *, ascending: bool = False) -> NDArray[np.float64]:
+    """For each score asked, the share of the others below it; equal ones count one half (mid-ranks).
+
+    ascending: the others are sorted already.
+    """
+    others = others if ascending else np.sort(others)
     order = np.argsort(asked)  # searching in ascending order stays in the cache
-    ascending = asked[order]
-    twice = np.searchsorted(others, ascending, "left") + np.searchsorted(others, ascending, "right")
+    in_order = asked[order]
+    twice = np.searchsorted(others, in_order, "left") + np.searchsorted(others, in_order, "right")
     out = np.empty(len(asked))
     out[order] = twice / (2.0 * len(others))
     return out

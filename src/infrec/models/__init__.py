@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from infrec import artifacts
+from infrec.artifacts import Artifact
 from infrec.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
@@ -14,8 +15,14 @@ if TYPE_CHECKING:
 
 _REGISTRY = {
     "infinite-ae": ("infrec.models.infinite_ae", "InfiniteAE"),
+    "infinite-ae-plus": ("infrec.models.infinite_ae_plus", "InfiniteAEPlus"),
     "ease": ("infrec.models.ease", "EASE"),
     "poprec": ("infrec.models.poprec", "PopRec"),
+    "bias-only": ("infrec.models.bias", "BiasOnly"),
+    "mf": ("infrec.models.mf", "MF"),
+    "neumf": ("infrec.models.neumf", "NeuMF"),
+    "lightgcn": ("infrec.models.lightgcn", "LightGCN"),
+    "mvae": ("infrec.models.mvae", "MVAE"),
 }
 _CLASSES = {name: module for module, name in _REGISTRY.values()} | {
     "Recommender": "infrec.models.base",
@@ -24,7 +31,7 @@ _CLASSES = {name: module for module, name in _REGISTRY.values()} | {
 }
 NAMES: tuple[str, ...] = tuple(_REGISTRY)
 
-__all__ = ["NAMES", "class_of", "create", "load", *_CLASSES]
+__all__ = ["NAMES", "class_of", "create", "from_artifact", "load", *_CLASSES]
 
 
 def class_of(name: str) -> type[Recommender]:
@@ -42,11 +49,15 @@ def create(name: str, **settings: Any) -> Recommender:
 
 def load(path: str | PathLike[str]) -> Recommender:
     """A fitted model from its directory, whichever model it is."""
-    artifact = artifacts.read(path, kind="model")
+    return from_artifact(artifacts.read(path, kind="model"))
+
+
+def from_artifact(artifact: Artifact) -> Recommender:
+    """A fitted model from what was read of its directory."""
     name = artifact.manifest.get("model")
     if name not in _REGISTRY:
         raise ArtifactError(
-            f"{path} holds a model named {name!r}, which this version of infrec does not know "
+            f"{artifact.path} holds a model named {name!r}, which this version of infrec does not know "
             f"(known: {', '.join(NAMES)}); install a newer infrec."
         )
     return class_of(name).from_artifact(artifact)

@@ -40,11 +40,13 @@ class Recommender(ABC):
     fallback: ClassVar[
         Mapping[str, Any]
     ] = {}  # for "auto" settings when nothing can be held out to choose by
+    decided: ClassVar[frozenset[str]] = frozenset()  # whose "auto" the model decides itself, from the data
     settings: Any  # a frozen dataclass
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
         self.candidates: list[Candidate] = []
+        self.about: dict[str, Any] = {}  # what the model decided by itself, and why
         self._log: Interactions | None = None
 
     # ---- settings ------------------------------------------------------------------------------------------
@@ -56,6 +58,11 @@ class Recommender(ABC):
     def selected(self) -> dict[str, Any]:
         """The settings in use; after `fit`, none of them is "auto"."""
         return dataclasses.asdict(self.settings)
+
+    @property
+    def still_open(self) -> list[str]:
+        """The settings that are "auto" and are chosen on validation."""
+        return [n for n, value in self.selected.items() if value == AUTO and n not in self.decided]
 
     def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
         """Every combination of values to try: of the settings that are "auto", and of those that `space`
@@ -69,7 +76,7 @@ class Recommender(ABC):
             raise ConfigError(
                 f"{self.name} has no setting {unknown[0]!r}; it has {', '.join(self.selected)}."
             )
-        still_open = [name for name, value in self.selected.items() if value == AUTO or name in space]
+        still_open = [name for name in self.selected if name in self.still_open or name in space]
         values = {**self.search_space, **space}
         undeclared = [name for name in still_open if name not in values]
         if undeclared:
@@ -98,11 +105,12 @@ class Recommender(ABC):
         self._check_size(interactions)
         variants = self.variants(self.space_for(interactions))
         if len(variants) == 1:
-            return self._become(self._fitted(interactions, variants[0], progress), [])
+            model = self if validation is None else self.watched(validation)
+            return self._become(model._fitted(interactions, variants[0], progress), [])
         if validation is not None and validation.n_interactions:
             chosen = select(self, interactions, validation, variants, progress=progress)
             return self._become(chosen.model, chosen.candidates)
-        inner = None if validation is not None else _inner_holdout(interactions)
+        inner = None if validation is not None else inner_holdout(interactions)
         if inner is None:  # nothing to choose by
             settings = {name: self.fallback[name] for name in variants[0]}
             reason = "used as it is: no user has enough interactions to hold one out"
@@ -112,7 +120,7 @@ class Recommender(ABC):
         chosen = select(self, *inner, variants, progress=progress)
         best = {name: chosen.model.selected[name] for name in variants[0]}
         candidates = chosen.candidates
-        del chosen
+        del chosen, inner  # the data twice is enough
         return self._become(self._fitted(interactions, best, progress), candidates)
 
     def path(
@@ -124,6 +132,13 @@ class Recommender(ABC):
                 yield dict(changes), self._fitted(interactions, changes, progress)
             except InfrecError as failure:
                 yield dict(changes), failure
+
+    def watched(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
+        """The model, told beforehand what it will be judged by; those trained by epochs stop early on it.
+
+        `context` holds the validation users' histories when they are not the training users.
+        """
+        return self
 
     def _fitted(self, interactions: Interactions, changes: Mapping[str, Any], progress: Progress) -> Self:
         variant = self.with_settings(**changes)
@@ -145,6 +160,11 @@ class Recommender(ABC):
         return self._log
 
     @property
+    def knows_users(self) -> bool:
+        """Whether something was learnt for each training user beside what their history says."""
+        return False
+
+    @property
     def popularity(self) -> NDArray[np.float32]:
         """The sum of each item's weights: what is recommended when nothing is known of a user."""
         return np.asarray(self.log.matrix.sum(axis=0), dtype=np.float32).ravel()
@@ -152,17 +172,29 @@ class Recommender(ABC):
     def score(self, histories: sp.csr_array, *, users: Sequence[object] | None = None) -> NDArray[np.float32]:
         """A score for every item, given histories as CSR rows over the model's items; higher is better.
 
-        `users` names the rows' users where a model has learnt something for known users beyond their history.
+        `users` names the rows' users: for those it was trained on, a model may use what it has learnt for
+        them beside their history. All others are judged by their history alone, and so are all users where
+        the model was trained on a summary or a sample, whose users are not the ones asked about.
         """
         if histories.shape[1] != self.log.n_items:
             raise DataError(
                 f"the histories have {histories.shape[1]} columns; the model has {self.log.n_items} items."
             )
-        return self._score(sp.csr_array(histories))
+        if users is not None and len(users) != histories.shape[0]:
+            raise DataError(f"{len(users)} users were named for {histories.shape[0]} histories.")
+        known = None
+        if users is not None and self.knows_users:
+            known = self.log.users.positions(users)
+        return self._score_known(sp.csr_array(histories), known)
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         """The scores of training users for their own training histories."""
-        return self.score(self.log.matrix[rows])
+        known = np.arange(self.log.n_users)[rows] if self.knows_users else None
+        return self._score_known(self.log.matrix[rows], known)
+
+    def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
+        """Scores of histories; `known` holds the training row of each, −1 where there is none."""
+        return self._score(histories)
 
     def recommend(
         self,
@@ -198,7 +230,7 @@ class Recommender(ABC):
     # ---- disk ----------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model as a directory, replacing an older one whole or not at all."""
-        storage.save(self, path, self._arrays())
+        storage.save(self, path, self._arrays(), self._tables())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -210,6 +242,7 @@ class Recommender(ABC):
         settings, candidates, log = storage.contents(cls.name, artifact)
         model = cls(**settings)
         model._log, model.candidates = log, candidates
+        model.about = dict(artifact.manifest.get("about", {}))
         model._restore(artifact)
         return model
 
@@ -232,6 +265,10 @@ class Recommender(ABC):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """What must be stored beside settings and histories."""
 
+    def _tables(self) -> dict[str, pa.Table]:
+        """What must be stored as tables, beside users, items and interactions."""
+        return {}
+
     @abstractmethod
     def _restore(self, artifact: Artifact) -> None:
         """Take back what `_arrays` gave, or learn it again where that is cheaper."""
@@ -242,15 +279,14 @@ class Recommender(ABC):
         return f"{type(self).__name__}({settings}{fitted})"
 
 
-def _inner_holdout(interactions: Interactions) -> tuple[Interactions, Interactions] | None:
+def inner_holdout(interactions: Interactions) -> tuple[Interactions, Interactions] | None:
     """A fifth of each user's interactions to choose by; None when no user has enough."""
     from infrec.splits import holdout
 
     try:
-        # Without the data's own parts: this is a holdout inside what we were given to train on.
-        split = holdout(
-            interactions.with_matrix(interactions.matrix, time=interactions.time), seed=INNER_SEED
-        )
+        # Without the data's own parts: this is a holdout inside what we were given to train on. Without its
+        # times, which no model looks at and which are half of a large log's memory.
+        split = holdout(interactions.with_matrix(interactions.matrix), seed=INNER_SEED)
     except DataError:
         return None
     held_out = split.val.with_matrix(split.val.matrix.maximum(split.test.matrix))

@@ -63,7 +63,7 @@ class EASE(Recommender):
             model._log = interactions
             try:
                 factor = ridge.factorise(products, reg=float(model.settings.reg), scale="absolute")
-                model._weights = _zero_diagonal(factor.inverse(consume=True))
+                model._weights = zero_diagonal(factor.inverse(consume=True))
             except InfrecError as failure:
                 yield dict(changes), failure
             else:
@@ -106,7 +106,7 @@ class EASE(Recommender):
         )
 
 
-def _zero_diagonal(inverse: NDArray[np.float32]) -> NDArray[np.float32]:
+def zero_diagonal(inverse: NDArray[np.float32]) -> NDArray[np.float32]:
     """B from P, in place: −P_ij / P_jj off the diagonal."""
     weights = inverse.T  # the same symmetric matrix, in C order
     weights /= -np.diagonal(weights).copy()[None, :]

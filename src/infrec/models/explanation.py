@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.models.infinite_ae import InfiniteAE
+    from infrec.models.infinite_ae_plus import InfiniteAEPlus
 
 _NODES = 48
 
@@ -38,7 +39,8 @@ class Explanation:
     """Why `item` has `score`.
 
     items: item, contribution (and title): they add up to score − baseline.
-    users: user, contribution, kernel (how close that user is to the history): they add up to score.
+    users: user, contribution, kernel (how close that user is to the history): they add up to score, or for
+    ∞-AE-plus to its user side's part of it.
     baseline: the score with an empty history: what everybody gets.
     Both tables begin with what raised the score most and end with what lowered it most.
     """
@@ -50,9 +52,9 @@ class Explanation:
     users: pa.Table
 
 
-def explain(model: InfiniteAE, history: Sequence[object], item: object) -> Explanation:
+def explain(model: InfiniteAE | InfiniteAEPlus, history: Sequence[object], item: object) -> Explanation:
     """Explain the score of `item` for a history of item ids."""
-    log, depth, d = model.log, model.settings.depth, model.log.n_items
+    log = model.log
     rows, unknown = log.histories([history])
     if unknown[0]:
         raise DataError(f"the history holds items that the model does not know: {unknown[0][:5]}.")
@@ -60,30 +62,53 @@ def explain(model: InfiniteAE, history: Sequence[object], item: object) -> Expla
     if at < 0:
         raise DataError(f"the item {item!r} is not among the {log.n_items:,} items of the model.")
 
-    alpha = model.alpha[:, at].astype(np.float64)
-    train = sp.csr_array(log.matrix, dtype=np.float64)
-    norms = gram.squared_norms(train, np.float64)
     own = rows.indices
-    mine = train[:, own].tocsc()  # users × my items
-    xy = np.asarray(mine @ rows.data.astype(np.float64)).ravel()
-    xx = float((rows.data.astype(np.float64) ** 2).sum())
-
-    close = _kernel(xy, xx, norms, d=d, depth=depth)
-    by_user = close * alpha
-    baseline = float(_kernel(0 * xy, 0.0, norms, d=d, depth=depth) @ alpha)
-    by_item = np.zeros(len(own))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    for t, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        on_product, on_norm = ntk.slopes(t * xy, t * t * xx, norms, d=d, depth=depth)
-        slope = mine.T @ (on_product * alpha) + 2 * t * rows.data * float(on_norm @ alpha)
-        by_item += weight * rows.data * slope
+    parts = model.contributions(rows, np.array([at]))
+    by_item, by_user, close = parts.by_item[:, 0], parts.by_user[:, 0], parts.kernel
 
     items = _ordered({"item": log.items.take(own), "contribution": by_item}, by_item)
     if log.titles is not None:
         order = np.argsort(-by_item, kind="stable")
         items = items.append_column("title", log.titles.take(pa.array(own[order])))
-    users = _ordered({"user": log.users.ids, "contribution": by_user, "kernel": close}, by_user)
-    return Explanation(item, float(by_user.sum()), baseline, items, users)
+    users = _ordered({"user": model.centres.users.ids, "contribution": by_user, "kernel": close}, by_user)
+    score = float(by_user.sum() + parts.beside[0])
+    return Explanation(item, score, float(parts.baseline[0]), items, users)
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """What stands behind the scores of some items: the numbers of several `Explanation`s, as arrays.
+
+    by_item: items of the history × explained items; by_user: training users × explained items; beside: what
+    of each score comes from no user (the item side of ∞-AE-plus).
+    """
+
+    by_item: NDArray[np.float64]
+    by_user: NDArray[np.float64]
+    kernel: NDArray[np.float64]
+    baseline: NDArray[np.float64]
+    beside: NDArray[np.float64]
+
+
+def contributions(model: InfiniteAE, row: sp.csr_array, columns: NDArray[np.integer]) -> Contributions:
+    """For one history (a CSR row) and the columns of some items; the path is walked once for all of them."""
+    depth, d = model.settings.depth, model.log.n_items
+    alpha = model.alpha[:, columns].astype(np.float64)
+    train = sp.csr_array(model.centres.matrix, dtype=np.float64)
+    norms = gram.squared_norms(train, np.float64)
+    values = row.data.astype(np.float64)
+    mine = train[:, row.indices].tocsc()  # users × my items
+    xy, xx = np.asarray(mine @ values).ravel(), float((values**2).sum())
+
+    close = _kernel(xy, xx, norms, d=d, depth=depth)
+    baseline = _kernel(0 * xy, 0.0, norms, d=d, depth=depth) @ alpha
+    by_item = np.zeros((len(values), len(columns)))
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    for t, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        on_product, on_norm = ntk.slopes(t * xy, t * t * xx, norms, d=d, depth=depth)
+        slope = mine.T @ (on_product[:, None] * alpha) + 2 * t * values[:, None] * (on_norm @ alpha)
+        by_item += weight * values[:, None] * slope
+    return Contributions(by_item, close[:, None] * alpha, close, baseline, np.zeros(len(columns)))
 
 
 def _kernel(

@@ -8,49 +8,38 @@ The whole model, for a binary (or weighted) matrix X of n users × d items:
 
 One consequence makes choosing λ cheap: K α = X − λ (tr K / n) α, so the training users' scores, which
 validation ranks, need no second product with K.
+
+K grows with the square of the users. Where it does not fit, a few users S stand for all of them (Nyström):
+α = (K_SX K_XS + λ m K_SS)⁻¹ K_SX X, from one pass over the users, and score(x) = Θ(x, S) α.
+kernels/nystrom.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.artifacts import Artifact
-from infrec.data import Interactions
-from infrec.errors import ConfigError, InfrecError, SolveError
-from infrec.kernels import accelerated, gram, memory, ntk
+from infrec.data import Interactions, Vocabulary
+from infrec.errors import ConfigError, DataError, InfrecError, SolveError
+from infrec.kernels import accelerated, gram, memory, ntk, nystrom
 from infrec.models.base import AUTO, Recommender
-from infrec.models.explanation import Explanation, explain
+from infrec.models.centres import choose
+from infrec.models.explanation import Contributions, Explanation, contributions, explain
+from infrec.models.infinite_ae_settings import InfiniteAESettings
+from infrec.models.selection import JUDGES
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
-_BATCH = 1024  # histories whose kernel with all training users exists at a time
+_BATCH = 1024  # histories whose kernel with all centres exists at a time
+_OF_NYSTROM = ("centres", "centre_choice", "seed")
 _SOLVE_AGAIN = 1000  # up to so many users, α is solved again at loading instead of stored
-
-
-@dataclass(frozen=True)
-class InfiniteAESettings:
-    """reg: λ relative to the kernel's mean diagonal, or "auto"; depth: hidden layers; dtype: of the solve."""
-
-    reg: float | Literal["auto"] = AUTO
-    depth: int = 1
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        if self.reg != AUTO and not (_is_number(self.reg) and 0 <= float(self.reg) < np.inf):
-            raise ConfigError(f"reg is {self.reg!r}; expected a number of 0 or more, or 'auto'.")
-        if not isinstance(self.depth, int) or isinstance(self.depth, bool) or self.depth < 0:
-            raise ConfigError(
-                f"depth is {self.depth!r}; expected a whole number of hidden layers, 0 or more."
-            )
-        if self.dtype not in ("float32", "float64"):
-            raise ConfigError(f"dtype is {self.dtype!r}; expected 'float32' or 'float64'.")
 
 
 class InfiniteAE(Recommender):
@@ -60,6 +49,7 @@ class InfiniteAE(Recommender):
     # The paper's grid.
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"reg": (0, 1, 5, 20, 50, 100)}
     fallback: ClassVar[Mapping[str, Any]] = {"reg": 5}
+    decided: ClassVar[frozenset[str]] = frozenset({"solver"})
     settings: InfiniteAESettings
 
     def __init__(
@@ -67,10 +57,39 @@ class InfiniteAE(Recommender):
         reg: float | Literal["auto"] = AUTO,
         depth: int = 1,
         dtype: Literal["float32", "float64"] = "float32",
+        solver: Literal["auto", "exact", "nystrom"] = AUTO,
+        centres: int | Interactions = 2000,
+        centre_choice: Literal["random", "activity", "leverage", "given"] = "random",
+        seed: int = 42,
     ) -> None:
-        super().__init__(InfiniteAESettings(reg, depth, dtype))
+        """See `InfiniteAESettings`; centres may also be a log (a summary) whose users are the centres."""
+        given = centres if isinstance(centres, Interactions) else None
+        if given is not None:
+            solver, centre_choice = "nystrom" if solver == AUTO else solver, "given"
+        count = centres.n_users if isinstance(centres, Interactions) else centres
+        super().__init__(InfiniteAESettings(reg, depth, dtype, solver, count, centre_choice, seed))
+        self._given = given
         self._alpha: NDArray[np.floating[Any]] | None = None
+        self._chosen: Interactions | None = None  # Nyström's centres; None: every user is one
         self._solved_here = False  # α is the ridge solution on `log`, so that K α needs no K
+        self._kept: dict[bytes, NDArray[np.floating[Any]]] | None = None  # kernel rows that every λ asks for
+
+    def with_settings(self, **changes: Any) -> Self:
+        """An unfitted variant, with the same given centres unless others are named."""
+        if self._given is not None and not {"centres", "centre_choice"} & set(changes):
+            changes["centres"] = self._given
+        return super().with_settings(**changes)
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """The settings in use; an exact fit has no centres to speak of."""
+        every = super().selected
+        return {k: v for k, v in every.items() if k not in _OF_NYSTROM or every["solver"] != "exact"}
+
+    @property
+    def centres(self) -> Interactions:
+        """The users that every score is a sum over: all of the log's, or those who stand for them."""
+        return self.log if self._chosen is None else self._chosen
 
     def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
         """On a summary, λ is tried from the grid that was made with it."""
@@ -80,31 +99,84 @@ class InfiniteAE(Recommender):
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
-        """One kernel for all λ, one factorisation for each, in one buffer."""
+        """One kernel for all λ, one factorisation for each, in one buffer; or one pass over the users."""
         self._check_size(interactions)
-        solver, kernel_of = None, None
+        solver, why = self.decide(interactions)
+        solve, solved_for, chosen = None, None, None
+        kept: dict[bytes, NDArray[np.floating[Any]]] = {}
         for changes in variants:
-            model = self.with_settings(**changes)
-            model._log, model._solved_here = interactions, True
+            model = self.with_settings(**{"solver": solver} | dict(changes))
+            model.about = {"solver": solver, "why": why}
+            model._log, model._solved_here = interactions, solver == "exact"
             reg, depth, dtype = model.settings.reg, model.settings.depth, model.settings.dtype
-            if kernel_of != (depth, dtype):
-                progress("kernel", 0, 1)
-                solver = accelerated.solver(interactions.matrix, depth, dtype)
-                kernel_of = (depth, dtype)
-                progress("kernel", 1, 1)
-            assert solver is not None
+            if solved_for != (depth, dtype):
+                solve, chosen = None, None  # free the old before the new
+                kept.clear()
+                solve, chosen = model._solver(interactions, progress)
+                solved_for = (depth, dtype)
+            model._chosen = chosen
+            assert solve is not None
             try:
-                model._alpha = solver(float(reg), solve=reg != 0 or len(variants) == 1)
+                model._alpha = solve(float(reg), solve=reg != 0 or len(variants) == 1 or chosen is not None)
             except SolveError as failure:
                 yield dict(changes), _with_cause(failure, interactions, model.settings)
-            else:
+                continue
+            model._kept = kept
+            try:
                 yield dict(changes), model
+            finally:
+                model._kept = None  # it was judged; what it kept is for the next one
+
+    def _solver(
+        self, interactions: Interactions, progress: Progress
+    ) -> tuple[Callable[..., NDArray[Any] | None], Interactions | None]:
+        """What is done once for all λ: a function from λ to α, and the centres where not all users are."""
+        depth, dtype = self.settings.depth, self.settings.dtype
+        if self.settings.solver == "exact":
+            progress("kernel", 0, 1)
+            exact = accelerated.solver(interactions.matrix, depth, dtype)
+            progress("kernel", 1, 1)
+            return exact, None
+        chosen = self._centres_of(interactions)
+        features = nystrom.Features.of(chosen.matrix, depth=depth, dtype=dtype)
+        sums = nystrom.accumulate(
+            nystrom.same(interactions.matrix),
+            features,
+            columns=interactions.n_items,
+            total=interactions.n_users,
+            progress=progress,
+        )
+        return lambda reg, solve=True: sums.solve(features, reg=reg), chosen
+
+    def _centres_of(self, interactions: Interactions) -> Interactions:
+        s = self.settings
+        if self._given is None:
+            if s.centre_choice == "given":
+                raise ConfigError("centre_choice is 'given' but no centres were; give centres=SUMMARY.")
+            return choose(interactions, s.centres, s.centre_choice, seed=s.seed, depth=s.depth, dtype=s.dtype)
+        if self._given.items != interactions.items:
+            raise DataError(
+                f"the centres have {self._given.n_items} items and the log {interactions.n_items}, or in "
+                "another order; expected the same: align_items() brings a summary into the log's order."
+            )
+        return self._given
+
+    def decide(self, interactions: Interactions) -> tuple[Literal["exact", "nystrom"], str]:
+        """Exact or Nyström, and why."""
+        n, s = interactions.n_users, self.settings
+        if s.solver != "auto":
+            return s.solver, "as the settings say"
+        needed, free, where = accelerated.exact_needs(n, interactions.n_items, s.dtype)
+        facts = f"an exact fit of {n:,} users needs {memory.size(needed)} and {where} has {memory.size(free)}"
+        if memory.fits(needed, free) or n <= s.centres:
+            return "exact", facts
+        return "nystrom", f"{facts}, so {s.centres:,} users stand for all of them (Nyström)"
 
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
         for _, fitted in self.path(interactions, [{}], progress):
             if isinstance(fitted, InfrecError):
                 raise fitted
-            self._alpha, self._solved_here = fitted._alpha, True
+            self._become(fitted, self.candidates)
         return self
 
     @property
@@ -124,10 +196,16 @@ class InfiniteAE(Recommender):
         return float(self.settings.reg) * float(np.mean(diagonal, dtype=np.float64))
 
     def kernel(self, histories: sp.csr_array) -> NDArray[np.floating[Any]]:
-        """Θ between histories and the training users."""
-        return gram.kernel(histories, self.log.matrix, depth=self.settings.depth, dtype=self.settings.dtype)
+        """Θ between histories and the centres."""
+        return self._centres.kernel(histories, depth=self.settings.depth)
+
+    @cached_property
+    def _centres(self) -> gram.Centres:
+        return gram.Centres.of(self.centres.matrix, self.settings.dtype)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        if histories.shape[0] <= _BATCH:
+            return (self.kernel(histories) @ self.alpha).astype(np.float32, copy=False)
         out = np.empty(histories.shape, np.float32)
         for start in range(0, histories.shape[0], _BATCH):
             some = slice(start, start + _BATCH)
@@ -135,17 +213,33 @@ class InfiniteAE(Recommender):
         return out
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        """K α = X − λ (tr K / n) α, without K."""
+        """K α = X − λ (tr K / n) α, without K; with Nyström, from kernel rows kept for the next λ."""
         if not self._solved_here:
-            return super().fitted_scores(rows)
+            if self.settings.solver != "nystrom" or isinstance(rows, slice):
+                return super().fitted_scores(rows)
+            kept, key = self._kept if self._kept is not None else {}, rows.tobytes()
+            if key not in kept:
+                kept[key] = self.kernel(self.log.matrix[rows])
+            return (kept[key] @ self.alpha).astype(np.float32, copy=False)
         scores = self.log.matrix[rows].toarray()
         if self.settings.reg != 0:
             scores -= self.alpha.dtype.type(self.shift) * self.alpha[rows]
         return scores
 
+    def with_only_centres(self) -> Self:
+        """The same scores from a model that holds its centres and α alone, and knows no other user."""
+        small = self.with_settings()
+        small._log, small._alpha = self.centres, self._alpha
+        small.about, small.candidates = self.about, self.candidates
+        return small
+
     def explain(self, history: Sequence[object], item: object) -> Explanation:
         """How much each item of the history and each training user contributed to the score of `item`."""
         return explain(self, history, item)
+
+    def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
+        """The same for several items at once: a CSR row and columns in, arrays out."""
+        return contributions(self, history, items)
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
         """What a history of this item alone adds to every score: score({item}) − score({})."""
@@ -154,26 +248,49 @@ class InfiniteAE(Recommender):
         return with_it - without
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {} if self.log.n_users <= _SOLVE_AGAIN else {"alpha": self.alpha}
+        if self.settings.solver == "exact":
+            return {} if self.log.n_users <= _SOLVE_AGAIN else {"alpha": self.alpha}
+        if self._chosen is None:
+            return {"alpha": self.alpha}
+        rows = self._chosen.matrix
+        return {
+            "alpha": self.alpha,
+            "centres.indptr": rows.indptr,
+            "centres.indices": rows.indices,
+            "centres.weights": rows.data,
+        }
+
+    def _tables(self) -> dict[str, pa.Table]:
+        return {} if self._chosen is None else {"centres": pa.table({"id": self._chosen.users.ids})}
 
     def _restore(self, artifact: Artifact) -> None:
-        self._alpha = artifact.arrays.get("alpha")
+        arrays = artifact.arrays
+        self._alpha = arrays.get("alpha")
+        if "centres" in artifact.tables:
+            names = Vocabulary(artifact.tables["centres"].column("id").combine_chunks())
+            parts = (arrays["centres.weights"], arrays["centres.indices"], arrays["centres.indptr"])
+            rows = sp.csr_array(parts, shape=(len(names), self.log.n_items))
+            self._chosen = Interactions(rows, names, self.log.items)
         if self._alpha is None:
             self._fit(self.log)
 
     def _check_size(self, interactions: Interactions) -> None:
-        n, itemsize = interactions.n_users, np.dtype(self.settings.dtype).itemsize
-        room = memory.users_that_fit(interactions.n_items, itemsize=itemsize)
+        """Before anything large is allocated: does it fit, and if not, what would?"""
+        n, d, s = interactions.n_users, interactions.n_items, self.settings
+        if self.decide(interactions)[0] == "nystrom":
+            centres = min(s.centres, n) if self._given is None else self._given.n_users
+            accelerated.require_nystrom(centres, d, s.dtype, rows=n, kept=min(n, JUDGES))
+            return
+        needed, free, _ = accelerated.exact_needs(n, d, s.dtype)
+        room = memory.users_that_fit(d, itemsize=np.dtype(s.dtype).itemsize, free=free)
         memory.require(
-            memory.exact_fit(n, interactions.n_items, itemsize=itemsize),
+            needed,
             f"an exact fit of {n:,} users",
-            f"fit on fewer users ({room:,} would fit): a sample (`infrec sample`) or a summary (`infrec "
-            "distill`); or use the model 'ease', whose size depends on the items alone, or a larger machine",
+            "let a few users stand for all of them (solver='nystrom'; `--set solver=nystrom`); or fit on "
+            f"fewer users ({room:,} would fit): a sample (`infrec sample`), a summary (`infrec distill`); or "
+            "use the model 'ease', whose size depends on the items alone",
+            free=free,
         )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _with_cause(failure: SolveError, interactions: Interactions, settings: InfiniteAESettings) -> SolveError:

@@ -41,6 +41,7 @@ def recommend(
         raise ConfigError(f"k is {k}; expected a list length of 1 or more.")
     if users is not None and histories is not None:
         raise ConfigError("both users and histories were given; expected one of them.")
+    by_id = histories is None
     if histories is None:
         names, rows = _known_users(model, users, on_unknown)
     else:
@@ -50,10 +51,17 @@ def recommend(
         kept = np.flatnonzero(np.diff(rows.indptr))
         rows, names = rows[kept], names.take(pa.array(kept))
     allowed = _allowed(model, only, exclude)
-    popular = model.popularity
     step = max(1, _BATCH_SCORES // max(1, rows.shape[1]))
     batches = [
-        _batch(model, rows[at : at + step], at, popular, k, exclude_seen, allowed)
+        _batch(
+            model,
+            rows if step >= rows.shape[0] else rows[at : at + step],
+            names[at : at + step] if by_id else None,
+            at,
+            k,
+            exclude_seen,
+            allowed,
+        )
         for at in range(0, rows.shape[0], step)
     ]
     row, item, rank, score, known = (
@@ -95,8 +103,8 @@ def similar(model: Recommender, similarity: Callable[[int], NDArray[Any]], item:
 def _batch(
     model: Recommender,
     rows: sp.csr_array,
+    users: pa.Array | None,
     first: int,
-    popular: NDArray[np.float32],
     k: int,
     exclude_seen: bool,
     allowed: NDArray[np.bool_] | None,
@@ -104,11 +112,12 @@ def _batch(
     """Row number, item, rank, score and whether the model made it, one entry per recommendation."""
     known = np.diff(rows.indptr) > 0
     if known.all():
-        scores = model.score(rows)
+        scores = model.score(rows, users=users)
     else:
-        scores = np.repeat(popular[None, :], rows.shape[0], axis=0)
+        scores = np.repeat(model.popularity[None, :], rows.shape[0], axis=0)
         if known.any():
-            scores[known] = model.score(rows[np.flatnonzero(known)])
+            at = np.flatnonzero(known)
+            scores[known] = model.score(rows[at], users=None if users is None else users.take(pa.array(at)))
     top = top_k(scores, min(k, rows.shape[1]), exclude=rows if exclude_seen else None, only=allowed)
     row, place = np.nonzero(top >= 0)
     item = top[row, place]

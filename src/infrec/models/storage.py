@@ -22,11 +22,19 @@ if TYPE_CHECKING:
     from infrec.models.base import Recommender
 
 
-def save(model: Recommender, path: str | PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
+def save(
+    model: Recommender,
+    path: str | PathLike[str],
+    arrays: dict[str, NDArray[Any]],
+    tables: dict[str, pa.Table] | None = None,
+) -> None:
     """Write a fitted model; see `infrec.artifacts` for what is promised."""
     log = model.log
-    coo = log.matrix.tocoo()
-    interactions = {"row": pa.array(coo.row.astype(np.int32)), "column": pa.array(coo.col.astype(np.int32))}
+    coo = log.matrix.tocoo(copy=False)
+    interactions = {
+        "row": pa.array(coo.row.astype(np.int32, copy=False)),
+        "column": pa.array(coo.col.astype(np.int32, copy=False)),
+    }
     if log.weighted:
         interactions["weight"] = pa.array(coo.data)
     items = pa.table({"id": log.items.ids})
@@ -39,6 +47,7 @@ def save(model: Recommender, path: str | PathLike[str], arrays: dict[str, NDArra
         manifest={
             "model": model.name,
             "settings": model.selected,
+            "about": model.about,
             "candidates": [dataclasses.asdict(candidate) for candidate in model.candidates],
             "users": log.n_users,
             "items": log.n_items,
@@ -49,6 +58,7 @@ def save(model: Recommender, path: str | PathLike[str], arrays: dict[str, NDArra
             "users": pa.table({"id": log.users.ids}),
             "items": items,
             "interactions": pa.table(interactions),
+            **(tables or {}),
         },
     )
 

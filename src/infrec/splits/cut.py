@@ -19,11 +19,13 @@ FEWEST = 3  # a user needs one interaction for each part
 def keep(log: Interactions, wanted: NDArray[np.bool_]) -> Interactions:
     """The same users and items with only the wanted interactions; `wanted` is in CSR order."""
     matrix = log.matrix
-    before = np.concatenate([[0], np.cumsum(wanted)])
-    part = sp.csr_array(
-        (matrix.data[wanted], matrix.indices[wanted], before[matrix.indptr].astype(matrix.indptr.dtype)),
-        shape=matrix.shape,
-    )
+    upto = np.cumsum(wanted, dtype=matrix.indptr.dtype)
+    ends = matrix.indptr.copy()
+    inside = ends > 0
+    ends[inside] = upto[ends[inside] - 1]
+    del upto
+    part = sp.csr_array((matrix.data[wanted], matrix.indices[wanted], ends), shape=matrix.shape)
+    part.has_sorted_indices = part.has_canonical_format = matrix.has_canonical_format
     return log.with_matrix(part, time=None if log.time is None else log.time[wanted])
 
 

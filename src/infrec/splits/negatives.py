@@ -16,17 +16,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+BLOCK = 1 << 18  # users per random stream: changing it changes the draws of larger datasets
+
+
 def evaluation_negatives(split: Split, n: int = 50, *, seed: int = 42) -> NDArray[np.int64]:
     """For each user n distinct random items that are in neither train nor test; they may be in validation.
 
     Returns [users, n] columns. A user with fewer than n such items gets all of them, then −1.
     """
+    train, test = split.train.matrix, split.test.matrix
+    blocks = range(-(-train.shape[0] // BLOCK) or 1)
+    return np.concatenate([block_negatives(train, test, block, n, seed=seed) for block in blocks])
+
+
+def block_negatives(
+    train: sp.csr_array, test: sp.csr_array, block: int, n: int = 50, *, seed: int = 42
+) -> NDArray[np.int64]:
+    """The same for the users of one block (block · BLOCK and the next ones), by themselves."""
     if n < 1:
         raise ConfigError(f"{n} negatives were asked for; expected 1 or more.")
-    taken = split.train.matrix + split.test.matrix  # weights are positive, so nothing cancels
+    some = slice(block * BLOCK, (block + 1) * BLOCK)
+    taken = train[some] + test[some]  # weights are positive, so nothing cancels
     taken.sort_indices()
     free = taken.shape[1] - np.diff(taken.indptr).astype(np.int64)
-    return _nth_free(taken, _distinct(free, n, generator(seed, "evaluation negatives")))
+    stream = ("evaluation negatives", *([str(block)] if block else []))
+    return _nth_free(taken, _distinct(free, n, generator(seed, *stream)))
 
 
 def _distinct(below: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -1,0 +1,160 @@
+"""Reading a prepared dataset: whole, or partition by partition, each one checked before it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+
+from infrec import artifacts
+from infrec.data.arrow import to_numpy
+from infrec.data.interactions import PARTS, Interactions, ReadReport
+from infrec.data.prepare import KIND
+from infrec.data.values import whole
+from infrec.data.vocabulary import Vocabulary
+from infrec.errors import ArtifactError
+from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def is_prepared(path: str | os.PathLike[str]) -> bool:
+    """Whether `infrec datasets prepare` wrote this."""
+    return artifacts.kind_of(path) == KIND
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A dataset on disk, partitioned by user. `users` and `items` are read; interactions when asked for."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    users: Vocabulary
+    items: Vocabulary
+    user_counts: NDArray[np.int64]
+    item_info: pa.Table | None = None
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Prepared:
+        """Read what is small: the manifest and the ids."""
+        folder, manifest = artifacts.opened(path, kind=KIND)
+        users, items = (
+            _table(artifacts.check(folder, manifest, f"{name}.parquet")) for name in ("users", "items")
+        )
+        about = [name for name in items.column_names if name.startswith("info.")]
+        info = items.select(about).rename_columns([name.removeprefix("info.") for name in about])
+        return cls(
+            folder,
+            manifest,
+            Vocabulary(whole(users.column("id"))),
+            Vocabulary(whole(items.column("id"))),
+            to_numpy(whole(users.column("interactions"))),
+            info if about else None,
+        )
+
+    @property
+    def partitions(self) -> Sequence[Mapping[str, Any]]:
+        """File, first user, number of users and of rows of each partition, in the order of users."""
+        return self.manifest["partitions"]
+
+    @property
+    def report(self) -> ReadReport:
+        """What was dropped when it was prepared."""
+        m = self.manifest
+        return ReadReport(m["source"], m["rows"], m["interactions"], m["dropped"], tuple(m["notes"]))
+
+    def batches(self, partitions: Sequence[int] | None = None) -> Iterator[sp.csr_array]:
+        """One CSR matrix (users of the partition × all items) after the other: what a streaming pass takes.
+
+        partitions: which of them, in this order; each process of many reads its own.
+        """
+        for number in range(len(self.partitions)) if partitions is None else partitions:
+            facts = self.partitions[number]
+            rows = self._read(facts, ("user", "item", "weight", "part"))
+            user, item, weight, _ = self._union(rows)
+            yield _csr(user - facts["first_user"], item, weight, (facts["users"], len(self.items)))
+
+    def interactions(self, *, times: bool = True, progress: Progress = silent) -> Interactions:
+        """All of it in memory: about 8 bytes per interaction, and 8 more with times."""
+        shape, total = (len(self.users), len(self.items)), int(self.manifest["interactions"])
+        wide = np.int32 if total < 2**31 else np.int64
+        indptr = np.zeros(shape[0] + 1, wide)
+        np.cumsum(self.user_counts, out=indptr[1:])
+        indices, data = np.empty(total, wide), np.empty(total, np.float32)
+        time = np.empty(total, np.int64) if times and self.manifest["times"] else None
+        found: dict[str, list[sp.csr_array]] = {name: [] for name in PARTS} if self.manifest["split"] else {}
+        wanted = ("user", "item", "weight", "part", *(() if time is None else ("time",)))
+        for number, facts in enumerate(self.partitions):
+            rows = self._read(facts, wanted)
+            _, item, weight, first = self._union(rows)
+            start = int(indptr[facts["first_user"]])
+            if start + len(item) != int(indptr[facts["first_user"] + facts["users"]]):
+                raise ArtifactError(
+                    f"{self.folder / facts['file']} does not hold what users.parquet says; prepare it again."
+                )
+            some = slice(start, start + len(item))
+            indices[some], data[some] = item, weight
+            if time is not None:
+                time[some] = rows["time"][first]
+            for place, name in enumerate(PARTS) if found else ():
+                inside = rows["part"] == place
+                own = (facts["users"], shape[1])
+                local = rows["user"][inside] - facts["first_user"]
+                found[name].append(_csr(local, rows["item"][inside], rows["weight"][inside], own))
+            progress(f"reading {self.folder.name}", number + 1, len(self.partitions))
+        matrix = sp.csr_array((data, indices, indptr), shape=shape)
+        matrix.has_sorted_indices = matrix.has_canonical_format = True
+        parts = {name: sp.csr_array(sp.vstack(blocks, format="csr")) for name, blocks in found.items()}
+        return Interactions(
+            matrix,
+            self.users,
+            self.items,
+            time=time,
+            item_info=self.item_info,
+            parts=parts or None,
+            report=self.report,
+        )
+
+    def _read(self, facts: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """The columns of one partition, after its SHA-256 was checked; weights are 1 unless stored."""
+        path = artifacts.check(self.folder, self.manifest, facts["file"])
+        table = _table(path, wanted)
+        rows = {name: to_numpy(whole(table.column(name))) for name in table.column_names}
+        rows.setdefault("weight", np.ones(table.num_rows, np.float32))
+        return rows
+
+    def _union(self, rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
+        """Sorted pairs, each once: user, item, weight, and where it stands first. Parts may repeat a pair."""
+        user, item, weight = rows["user"], rows["item"], rows["weight"]
+        if "part" not in rows:
+            return user, item, weight, np.arange(len(user))
+        new = np.ones(len(user), bool)
+        new[1:] = (user[1:] != user[:-1]) | (item[1:] != item[:-1])
+        first = np.flatnonzero(new)
+        summed = self.manifest["duplicates"] == "sum"
+        return user[first], item[first], np.add.reduceat(weight, first) if summed else weight[first], first
+
+
+def _table(path: Path, wanted: Sequence[str] | None = None) -> pa.Table:
+    """Those of the wanted columns that a file has (`pq.read_table` would import pandas)."""
+    with pq.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        return file.read(columns=names if wanted is None else [name for name in wanted if name in names])
+
+
+def _csr(
+    user: NDArray[Any], item: NDArray[Any], weight: NDArray[Any], shape: tuple[int, int]
+) -> sp.csr_array:
+    indptr = np.zeros(shape[0] + 1, np.int32 if len(item) < 2**31 else np.int64)
+    np.cumsum(np.bincount(user, minlength=shape[0]), out=indptr[1:])
+    matrix = sp.csr_array((weight, item.astype(indptr.dtype, copy=False), indptr), shape=shape)
+    matrix.has_sorted_indices = matrix.has_canonical_format = True
+    return matrix

@@ -1,0 +1,277 @@
+"""The exact ridge on an accelerator with the kernel held once: built, factorised and solved in tiles, in
+place.
+
+A library's Cholesky needs room for several copies of K. Here K is one square of tiles. Above the diagonal it
+stays what it is; below, and on the diagonal (whose tiles are kept beside it), each λ writes its factor:
+
+    for each column of tiles k:   L_kk = chol(A_kk),  L_ik = A_ik L_kk⁻ᵀ,  A_ij −= L_ik L_jkᵀ  (i ≥ j > k)
+
+so the next λ begins with the transposed upper half again. The right-hand side X is taken a block of items at
+a
+time: forward and backward substitution overwrite it with α, which goes to main memory while the next block is
+solved. Rows whose values bfloat16 holds exactly (0 and 1) are multiplied in it; sums are float32 either way.
+Every step is one compiled function with tile numbers as arguments, and its large argument is donated.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.kernels import gram, ntk
+from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import SimpleNamespace
+
+    from jaxtyping import Float
+    from numpy.typing import NDArray
+
+TILE = 4096
+COLUMNS = 4096
+
+
+def tile_for(n: int, largest: int = TILE) -> int:
+    """A tile that divides n rows into as few equal parts as it may, with little padding."""
+    parts = max(1, -(-n // largest))
+    rows = -(-n // parts)
+    return (rows + 31) // 32 * 32
+
+
+def is_exact_in_bfloat16(values: NDArray[np.floating[Any]]) -> bool:
+    """Whether the lower half of every value's bits is empty: true of 0, 1 and small whole numbers."""
+    return not (np.ascontiguousarray(values, np.float32).view(np.uint32) & 0xFFFF).any()
+
+
+class BlockedRidge:
+    """K of some rows on the default device, and its ridge solution for any λ."""
+
+    def __init__(
+        self,
+        x: sp.csr_array,
+        *,
+        depth: int = 1,
+        tile: int | None = None,
+        columns: int = COLUMNS,
+        progress: Progress = silent,
+    ) -> None:
+        import jax.numpy as jnp
+
+        n, d = x.shape
+        self.n, self.d, self.tile = n, d, tile or tile_for(n)
+        self.columns = min(columns, d)
+        self.tiles = -(-n // self.tile)
+        self._do, kernel = _steps(self.tile), _kernel_step(self.tile, depth)
+        rows = gram.squared_norms(x)
+        self.diagonal = ntk.diagonal(rows, d=d, depth=depth)
+        self._x = _dense_rows(x, self.tile, self.tiles)
+        size = self.tiles * self.tile
+        norms = jnp.asarray(np.pad(rows, (0, size - n)))
+        self._k = jnp.zeros((size, size), jnp.float32)
+        diagonal = []
+        for i in range(self.tiles):
+            self._k, on_it = kernel(self._k, self._x, norms, i, self.tiles, n)
+            diagonal.append(on_it)
+            progress("kernel", i + 1, self.tiles)
+        self._diagonal = jnp.stack(diagonal)
+        # Pairs of tiles below the diagonal, those of the last columns first: what is left after column k
+        # is a beginning of this list.
+        pairs = [(i, j) for j in reversed(range(self.tiles)) for i in range(j, self.tiles)]
+        self._pairs = jnp.asarray(np.array(pairs, np.int32))
+
+    def factorise(self, added: float) -> Float[np.ndarray, " n"]:
+        """Cholesky of K + added · I in place; its pivots (NaN where there is none)."""
+        import jax.numpy as jnp
+
+        self._k = self._do.begin(self._k, self._diagonal, self._pairs, jnp.float32(added), self.n)
+        pivots = []
+        for k in range(self.tiles):
+            self._k, on_it = self._do.column(self._k, k, self.tiles)
+            left = self.tiles - k - 1
+            self._k = self._do.trailing(self._k, self._pairs, k, left * (left + 1) // 2)
+            pivots.append(on_it)
+        return np.asarray(jnp.concatenate(pivots))[: self.n]
+
+    def solve(self, rows: NDArray[Any] | None = None) -> Float[np.ndarray, "n items"]:
+        """(L Lᵀ)⁻¹ X, a block of items at a time; with `rows`, the rows of X are first multiplied by them."""
+        import jax.numpy as jnp
+
+        alpha = np.empty((self.n, self.d), np.float32)
+        scale = None
+        if rows is not None:
+            padding = (0, self.tiles * self.tile - self.n)
+            scale = jnp.asarray(np.pad(rows.astype(np.float32), padding))[:, None]
+        waiting: tuple[slice, Any] | None = None
+        for start in range(0, self.d, self.columns):
+            first = min(start, self.d - self.columns)  # the last block overlaps the one before
+            block = self._do.right_side(self._x, first, self.columns)
+            if scale is not None:
+                block = block * scale
+            for k in range(self.tiles):
+                block = self._do.forward(self._k, block, k, self.tiles)
+            for k in reversed(range(self.tiles)):
+                block = self._do.backward(self._k, block, k)
+            block.copy_to_host_async()
+            if waiting is not None:
+                alpha[:, waiting[0]] = np.asarray(waiting[1])[: self.n]
+            waiting = (slice(first, first + self.columns), block)
+        assert waiting is not None
+        alpha[:, waiting[0]] = np.asarray(waiting[1])[: self.n]
+        return alpha
+
+
+def _dense_rows(x: sp.csr_array, tile: int, tiles: int) -> Any:
+    """The rows as one dense matrix on the device, padded with empty ones; only stored values travel."""
+    import jax.numpy as jnp
+
+    kind = jnp.bfloat16 if is_exact_in_bfloat16(x.data) else jnp.float32
+    out = jnp.zeros((tiles * tile, x.shape[1]), kind)
+    stored = np.diff(x.indptr[np.minimum(np.arange(tiles + 1) * tile, x.shape[0])])
+    room = max(1, int(stored.max(initial=1)))
+    fill = _filler()
+    for i in range(tiles):
+        rows, columns, values = coordinates(x[i * tile : (i + 1) * tile], room, outside=len(out))
+        out = fill(out, rows + np.int32(i * tile), columns, values)
+    return out
+
+
+def coordinates(
+    x: sp.csr_array, room: int, *, outside: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+    """Row, column and value of every stored entry, filled up to `room` with entries of a row outside."""
+    more = room - x.nnz
+    owner = np.repeat(np.arange(x.shape[0], dtype=np.int32), np.diff(x.indptr))
+    return (
+        np.pad(owner, (0, more), constant_values=outside),
+        np.pad(x.indices.astype(np.int32, copy=False), (0, more)),
+        np.pad(x.data.astype(np.float32, copy=False), (0, more)),
+    )
+
+
+@cache
+def _filler() -> Any:
+    import jax
+
+    def fill(out: Any, rows: Any, columns: Any, values: Any) -> Any:
+        return out.at[rows, columns].set(values.astype(out.dtype), mode="drop")
+
+    return jax.jit(fill, donate_argnums=0)
+
+
+@cache
+def _kernel_step(t: int, depth: int) -> Callable[..., Any]:
+    """One row of tiles of the kernel."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    def strip(a: Any, i: Any) -> Any:
+        return lax.dynamic_slice_in_dim(a, i * t, t, 0)
+
+    def products(a: Any, b: Any) -> Any:
+        exact = None if a.dtype == jnp.bfloat16 else lax.Precision.HIGHEST
+        return jnp.matmul(a, b.T, precision=exact, preferred_element_type=jnp.float32)
+
+    def kernel(k: Any, x: Any, norms: Any, i: Any, tiles: Any, n: Any) -> Any:
+        """Tiles (i, i), returned, and (i, j > i), written. Rows past n are nobody: zeros."""
+        d, mine, at = x.shape[1], strip(x, i), i * t + jnp.arange(t)
+        own = strip(norms, i)
+
+        def theta(j: Any) -> Any:
+            other, there = strip(norms, j), j * t + jnp.arange(t)
+            value = ntk.from_gram(products(mine, strip(x, j)), own, other, d=d, depth=depth, xp=jnp)
+            return jnp.where((at < n)[:, None] & (there < n)[None, :], value, 0.0)
+
+        exact = ntk.diagonal(own, d=d, depth=depth)
+        on_it = jnp.where(jnp.eye(t, dtype=bool), jnp.where(at < n, exact, 1.0)[:, None], theta(i))
+        return lax.fori_loop(
+            i + 1, tiles, lambda j, k: lax.dynamic_update_slice(k, theta(j), (i * t, j * t)), k
+        ), on_it
+
+    return jax.jit(kernel, donate_argnums=0)
+
+
+@cache
+def _steps(t: int) -> SimpleNamespace:
+    """The steps for tiles of t × t. Data and tile numbers are arguments: each compiles once for a shape."""
+    from types import SimpleNamespace
+
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.scipy.linalg import solve_triangular
+
+    highest = lax.Precision.HIGHEST
+
+    def get(a: Any, i: Any, j: Any) -> Any:
+        return lax.dynamic_slice(a, (i * t, j * t), (t, t))
+
+    def put(a: Any, value: Any, i: Any, j: Any) -> Any:
+        return lax.dynamic_update_slice(a, value, (i * t, j * t))
+
+    def strip(a: Any, i: Any) -> Any:
+        return lax.dynamic_slice_in_dim(a, i * t, t, 0)
+
+    def dot(a: Any, b: Any) -> Any:
+        return jnp.matmul(a, b, precision=highest)
+
+    def begin(k: Any, diagonal: Any, pairs: Any, added: Any, n: Any) -> Any:
+        """K + added · I below and on the diagonal, from what is kept above it and beside."""
+
+        def copy(p: Any, k: Any) -> Any:
+            i, j = pairs[p, 0], pairs[p, 1]
+            own = lax.dynamic_index_in_dim(diagonal, i, keepdims=False)
+            shifted = own + jnp.diag(jnp.where(i * t + jnp.arange(t) < n, added, 0.0))
+            return put(k, jnp.where(i == j, shifted, get(k, j, i).T), i, j)
+
+        return lax.fori_loop(0, len(pairs), copy, k)
+
+    def column(k: Any, at: Any, tiles: Any) -> Any:
+        lower = jnp.linalg.cholesky(get(k, at, at), symmetrize_input=False)
+
+        def below(i: Any, k: Any) -> Any:
+            return put(k, solve_triangular(lower, get(k, i, at).T, lower=True).T, i, at)
+
+        return lax.fori_loop(at + 1, tiles, below, put(k, lower, at, at)), jnp.diagonal(lower)
+
+    def trailing(k: Any, pairs: Any, at: Any, count: Any) -> Any:
+        def update(p: Any, k: Any) -> Any:
+            i, j = pairs[p, 0], pairs[p, 1]
+            return put(k, get(k, i, j) - dot(get(k, i, at), get(k, j, at).T), i, j)
+
+        return lax.fori_loop(0, count, update, k)
+
+    def right_side(x: Any, first: Any, columns: int) -> Any:
+        return lax.dynamic_slice_in_dim(x, first, columns, 1).astype(jnp.float32)
+
+    def put_strip(b: Any, value: Any, i: Any) -> Any:
+        return lax.dynamic_update_slice_in_dim(b, value, i * t, 0)
+
+    def forward(k: Any, b: Any, at: Any, tiles: Any) -> Any:
+        solved = solve_triangular(get(k, at, at), strip(b, at), lower=True)
+
+        def below(i: Any, b: Any) -> Any:
+            return put_strip(b, strip(b, i) - dot(get(k, i, at), solved), i)
+
+        return lax.fori_loop(at + 1, tiles, below, put_strip(b, solved, at))
+
+    def backward(k: Any, b: Any, at: Any) -> Any:
+        solved = solve_triangular(get(k, at, at), strip(b, at), lower=True, trans=1)
+
+        def above(i: Any, b: Any) -> Any:
+            return put_strip(b, strip(b, i) - dot(get(k, at, i).T, solved), i)
+
+        return lax.fori_loop(0, at, above, put_strip(b, solved, at))
+
+    return SimpleNamespace(
+        begin=jax.jit(begin, donate_argnums=0),
+        column=jax.jit(column, donate_argnums=0),
+        trailing=jax.jit(trailing, donate_argnums=0),
+        right_side=jax.jit(right_side, static_argnums=2),
+        forward=jax.jit(forward, donate_argnums=1),
+        backward=jax.jit(backward, donate_argnums=1),
+    )

@@ -1,0 +1,105 @@
+"""The sums of a Nyström pass on an accelerator: the same as `nystrom.Sums`, a block of rows at a time.
+
+Only stored values travel; rows become dense there. Sums are kept as pairs of float32, the second of which
+catches what the first rounds away (Knuth's two-sum): float64 in effect, without JAX's global switch.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg.lapack as lapack
+import scipy.sparse as sp
+
+from infrec.kernels import gram, nystrom
+from infrec.kernels.blocked import coordinates, is_exact_in_bfloat16
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class DeviceSums:
+    """Takes in blocks of rows like `nystrom.Sums`; `finished` gives these sums in main memory."""
+
+    def __init__(self, features: nystrom.Features, columns: int) -> None:
+        import jax.numpy as jnp
+
+        count = len(features)
+        inverse, _ = lapack.dtrtri(features.factor, lower=True)
+        self._whiten = jnp.asarray(inverse.T, jnp.float32)
+        binary = is_exact_in_bfloat16(features.rows.data)
+        self._centres = jnp.asarray(features.rows.toarray(), jnp.bfloat16 if binary else jnp.float32)
+        self._norms = jnp.asarray(gram.squared_norms(features.rows))
+        self._sums = tuple(jnp.zeros(shape) for shape in ((count, count),) * 2 + ((count, columns),) * 2)
+        # Rows and Θ(x, x) are counted here; the two large sums are not held.
+        self._counted = nystrom.Sums(np.zeros((0, 0)), np.zeros((0, 0)))
+
+    @property
+    def rows(self) -> int:
+        return self._counted.rows
+
+    def add(self, features: nystrom.Features, x: sp.csr_array, y: sp.csr_array) -> None:
+        """Take in a block of rows: kernel inputs and targets."""
+        block = features.block
+        step = _compiled(block, x.shape[1], y.shape[1], features.depth, x is y)
+        stored = [_stored(each, block) for each in ((x,) if x is y else (x, y))]
+        real = np.int32(x.shape[0])
+        self._sums = step(self._sums, self._whiten, self._centres, self._norms, real, *stored)
+        self._counted.note(x, features.depth)
+
+    def finished(self) -> nystrom.Sums:
+        """The sums in float64."""
+        high, low, target, target_low = (np.asarray(each) for each in self._sums)
+        products = high.astype(np.float64)
+        products += low
+        targets = target.astype(np.float64)
+        targets += target_low
+        return nystrom.Sums(products, targets, self._counted.diagonal, self._counted.rows)
+
+
+def _stored(x: sp.csr_array, block: int) -> Any:
+    """The entries of a block, in one of few lengths, so that few shapes are compiled."""
+    room = 1 << max(10, (max(1, x.nnz) - 1).bit_length())
+    return coordinates(x, room, outside=block)
+
+
+@cache
+def _compiled(block: int, d: int, columns: int, depth: int, same: bool) -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    from infrec.kernels import ntk
+
+    highest = jax.lax.Precision.HIGHEST
+
+    def dense(stored: Any, width: int, kind: Any) -> Any:
+        rows, at, values = stored
+        return jnp.zeros((block, width), kind).at[rows, at].set(values.astype(kind), mode="drop")
+
+    def plus(high: Any, low: Any, more: Any) -> tuple[Any, Any]:
+        total = high + more
+        taken = total - high
+        return total, low + ((high - (total - taken)) + (more - taken))
+
+    def step(sums: Any, whiten: Any, centres: Any, norms: Any, real: Any, x: Any, y: Any = None) -> Any:
+        rows = dense(x, d, jnp.float32)
+        if centres.dtype == jnp.bfloat16:
+            # Weighted rows against 0/1 centres would lose digits in bfloat16: two halves keep them.
+            upper = rows.astype(jnp.bfloat16)
+            rest = (rows - upper.astype(jnp.float32)).astype(jnp.bfloat16)
+            both = (jnp.matmul(part, centres.T, preferred_element_type=jnp.float32) for part in (upper, rest))
+            products = sum(both)
+        else:
+            products = jnp.matmul(rows, centres.T, precision=highest)
+        kernel = ntk.from_gram(products, jnp.sum(rows * rows, axis=1), norms, d=d, depth=depth, xp=jnp)
+        kernel = jnp.where((jnp.arange(block) < real)[:, None], kernel, 0.0)
+        z = jnp.matmul(kernel, whiten, precision=highest)
+        targets = rows if same else dense(y, columns, jnp.float32)
+        high, low, target, target_low = sums
+        high, low = plus(high, low, jnp.matmul(z.T, z, precision=highest))
+        target, target_low = plus(target, target_low, jnp.matmul(z.T, targets, precision=highest))
+        return high, low, target, target_low
+
+    return jax.jit(step, donate_argnums=0)

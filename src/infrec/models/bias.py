@@ -1,0 +1,121 @@
+"""Bias-only: a global, a user's and an item's bias, and nothing else.
+
+    score(u, i) = a + b_u + c_i
+
+By least squares on the whole 0/1 matrix (the default) the solution is known: a + b_u is the mean of the
+user's row and a + c_i that of the item's column, so it ranks exactly as PopRec does. On the observed ones
+alone it would be a constant. Trained by epochs instead, on interactions and as many sampled negatives with
+the logistic loss, it is the proxy of the sampler SVP-CF, which looks at it after each epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError
+from infrec.models.base import AUTO
+from infrec.models.trained import Trained, check
+from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from infrec.models.sampling import Sizes
+    from infrec.models.trainer import Params, Step
+
+
+@dataclass(frozen=True)
+class Biases:
+    """The trainer's view."""
+
+    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        return {"all": np.zeros(1), "users": np.zeros(sizes.users), "items": np.zeros(sizes.items)}
+
+    def constants(self, sizes: Sizes, log: Interactions) -> Any:
+        return ()
+
+    def loss(self, params: Params, step: Step, hyper: Mapping[str, Any]) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        pairs = step.pairs()
+        of_user = params["all"] + params["users"][step.batch.users][pairs.row]
+        positive, negative = (
+            of_user + params["items"][pairs.positive],
+            of_user + params["items"][pairs.negative],
+        )
+        return jnp.sum(pairs.weight * (jax.nn.softplus(-positive) + jax.nn.softplus(negative)))
+
+
+@dataclass(frozen=True)
+class BiasSettings:
+    """solver: "exact" or "epochs"; rate, epochs and seed belong to the latter."""
+
+    solver: str = "exact"
+    rate: float = 0.01
+    epochs: int | Literal["auto"] = AUTO
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if self.solver not in ("exact", "epochs"):
+            raise ConfigError(f"solver is {self.solver!r}; expected 'exact' or 'epochs'.")
+        check("rate", self.rate, above=0)
+        check("seed", self.seed, whole=True, least=0)
+        if self.epochs != AUTO:
+            check("epochs", self.epochs, whole=True, least=1, otherwise=" or 'auto'")
+
+
+class BiasOnly(Trained):
+    """The simplest model with parameters; for everybody the popular items."""
+
+    name: ClassVar[str] = "bias-only"
+    traced: ClassVar[tuple[str, ...]] = ("rate",)
+    settings: BiasSettings
+
+    def __init__(
+        self,
+        solver: Literal["exact", "epochs"] = "exact",
+        rate: float = 0.01,
+        epochs: int | Literal["auto"] = AUTO,
+        seed: int = 42,
+    ) -> None:
+        super().__init__(BiasSettings(solver, rate, epochs, seed))
+
+    def program(self, log: Interactions) -> Biases:
+        return Biases()
+
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
+        if self.settings.solver == "epochs":
+            return super()._fit(interactions, progress)
+        self.settings = BiasSettings(self.settings.solver, self.settings.rate, 1, self.settings.seed)
+        self.parameters = exact(interactions.matrix)
+        return self
+
+    def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        users = trained["users"][: log.n_users]
+        return {"all": trained["all"] + users.mean(), "items": trained["items"][: log.n_items]}
+
+    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        """The user's bias is that of their history; where it was trained, that of the mean user."""
+        everybody, items = self.parameters["all"], self.parameters["items"]
+        own = np.broadcast_to(everybody, (histories.shape[0],))
+        if self.settings.solver == "exact":
+            own = np.asarray(histories.sum(axis=1), np.float32).ravel() / np.float32(histories.shape[1])
+        return (own[:, None] + items[None, :]).astype(np.float32)
+
+    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
+        """An item has nothing but its bias: the others, highest first."""
+        return self.parameters["items"]
+
+
+def exact(matrix: sp.csr_array) -> dict[str, NDArray[np.float32]]:
+    """The least-squares a and c of the whole matrix; b_u = (mean of the row) − a needs no storing."""
+    n, d = matrix.shape
+    everybody = float(matrix.sum(dtype=np.float64)) / (n * d)
+    columns = np.asarray(matrix.sum(axis=0, dtype=np.float64)).ravel() / n
+    return {"all": np.array([everybody], np.float32), "items": (columns - everybody).astype(np.float32)}

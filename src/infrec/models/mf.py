@@ -1,0 +1,103 @@
+"""MF: matrix factorisation with item biases, trained to rank (Rendle et al., 2009).
+
+    score(u, i) = b_i + p_u · q_i
+
+A user's bias and a global one would cancel in the pairwise loss and in every ranking, so there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec.data import Interactions
+from infrec.models.base import AUTO
+from infrec.models.trained import DROPOUT, LATENT, RATE, FoldsIn, WithDropout, normal, widened, width_of
+
+if TYPE_CHECKING:
+    from infrec.models.sampling import Sizes
+    from infrec.models.trainer import Params, Step
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The trainer's view: user and item factors of `width` columns, of which `latent` are in use."""
+
+    width: int
+    latent: int = field(compare=False)  # changes no compiled function
+
+    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        users = normal(rng, (log.n_users, self.latent), 0.1)
+        items = normal(rng, (log.n_items, self.latent), 0.1)
+        return {
+            "users": widened(users, sizes.users, self.width),
+            "items": widened(items, sizes.items, self.width),
+            "bias": np.zeros(sizes.items, np.float32),
+        }
+
+    def constants(self, sizes: Sizes, log: Interactions) -> Any:
+        return ()
+
+    def loss(self, params: Params, step: Step, hyper: Mapping[str, Any]) -> Any:
+        from infrec.models.trainer import bpr, dropped, penalty
+
+        users, items, pairs = params["users"][step.batch.users], params["items"], step.pairs()
+        scores = dropped(users, hyper["dropout"], step.stream(1)) @ items.T + params["bias"]
+        return bpr(scores, pairs) + hyper["l2"] * penalty(users, items, pairs)
+
+
+class MF(FoldsIn):
+    """Good with many interactions per user; knows its training users, folds others in."""
+
+    name: ClassVar[str] = "mf"
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "latent": LATENT,
+        "rate": RATE,
+        "dropout": DROPOUT,
+    }
+    settings: WithDropout
+
+    def __init__(
+        self,
+        latent: int = 64,
+        rate: float = 0.006,
+        dropout: float = 0.0,
+        l2: float = 0.01,
+        epochs: int | Literal["auto"] = AUTO,
+        seed: int = 42,
+    ) -> None:
+        super().__init__(
+            WithDropout(latent=latent, rate=rate, dropout=dropout, l2=l2, epochs=epochs, seed=seed)
+        )
+
+    def program(self, log: Interactions) -> Factors:
+        return Factors(width_of(self.settings.latent), self.settings.latent)
+
+    def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        latent = self.settings.latent
+        return {
+            "users": trained["users"][: log.n_users, :latent],
+            "items": trained["items"][: log.n_items, :latent],
+            "bias": trained["bias"][: log.n_items],
+        }
+
+    def _item_vectors(self) -> NDArray[np.float32]:
+        return self.parameters["items"]
+
+    def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
+        return self._vectors(histories, known) @ self.parameters["items"].T + self.parameters["bias"]
+
+    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
+        """Cosine of the item factors."""
+        return cosine(self.parameters["items"], item)
+
+
+def cosine(vectors: NDArray[np.float32], of: int) -> NDArray[np.float32]:
+    """The cosine between one vector and all."""
+    lengths = np.maximum(np.linalg.norm(vectors, axis=1), 1e-12)
+    return (vectors @ vectors[of]) / (lengths * lengths[of])

@@ -1,0 +1,193 @@
+"""MVAE: a variational autoencoder of histories with a multinomial likelihood (Liang et al., 2018).
+
+    z ~ N(μ(x), σ²(x)),   loss = −Σ_i x_i log softmax(f(z))_i + β KL(N(μ, σ²) ‖ N(0, 1)),   score(x) = f(μ(x))
+
+The input is divided by its length and its items are dropped at random; β grows from 0 to a cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec.data import Interactions
+from infrec.models.base import AUTO
+from infrec.models.mf import cosine
+from infrec.models.trained import (
+    DROPOUT,
+    LATENT,
+    LAYERS,
+    RATE,
+    Trained,
+    WithDropout,
+    check,
+    widened,
+    width_of,
+)
+
+if TYPE_CHECKING:
+    from infrec.models.sampling import Sizes
+    from infrec.models.trainer import Params, Step
+
+ANNEALING = 1000  # steps in which β reaches its cap
+
+
+def dense_layers(params: Mapping[str, Any], names: list[str], x: Any, tanh: Any) -> Any:
+    """x through layers with a tanh after each."""
+    for name in names:
+        x = tanh(x @ params[f"{name}.weight"] + params[f"{name}.bias"])
+    return x
+
+
+def encoder_names(layers: int) -> list[str]:
+    return [f"encoder{n}" for n in range(layers)]
+
+
+def decoder_names(layers: int) -> list[str]:
+    return [f"decoder{n}" for n in range(layers)]
+
+
+@dataclass(frozen=True)
+class Autoencoder:
+    """The trainer's view."""
+
+    width: int
+    latent: int = field(compare=False)  # changes no compiled function
+    hidden: int
+    layers: int
+
+    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        inner = [self.hidden] * self.layers
+        real = [log.n_items, *inner, self.latent], [self.latent, *inner, log.n_items]
+        room = [sizes.items, *inner, self.width], [self.width, *inner, sizes.items]
+        names = [*encoder_names(self.layers), "mean"], [*decoder_names(self.layers), "out"]
+        out: dict[str, np.ndarray] = {}
+        for side in range(2):
+            for at, name in enumerate(names[side]):
+                for each in (name, "spread") if name == "mean" else (name,):
+                    shape = real[side][at], real[side][at + 1]
+                    limit = np.sqrt(6 / sum(shape))  # Glorot
+                    weight = rng.uniform(-limit, limit, shape)
+                    out[f"{each}.weight"] = widened(weight, room[side][at], room[side][at + 1])
+                    out[f"{each}.bias"] = np.zeros(room[side][at + 1], np.float32)
+        return out
+
+    def constants(self, sizes: Sizes, log: Interactions) -> Any:
+        """Which of the padded items and latent numbers are there."""
+        import jax.numpy as jnp
+
+        return {
+            "items": jnp.where(jnp.arange(sizes.items) < log.n_items, 0.0, -jnp.inf),
+            "latent": (jnp.arange(self.width) < self.latent).astype(jnp.float32),
+        }
+
+    def loss(self, params: Params, step: Step, hyper: Mapping[str, Any]) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        from infrec.models.trainer import dropped
+
+        target, there = step.rows(), step.constants["latent"]
+        length = jnp.sqrt(jnp.maximum((target**2).sum(axis=1, keepdims=True), 1e-12))
+        x = dropped(target / length, hyper["dropout"], step.stream(1))
+        h = dense_layers(params, encoder_names(self.layers), x, jnp.tanh)
+        mean = h @ params["mean.weight"] + params["mean.bias"]
+        log_variance = h @ params["spread.weight"] + params["spread.bias"]
+        noise = jax.random.normal(step.stream(2), mean.shape) * there
+        z = mean + noise * jnp.exp(0.5 * log_variance)
+        h = dense_layers(params, decoder_names(self.layers), z, jnp.tanh)
+        logits = h @ params["out.weight"] + params["out.bias"] + step.constants["items"]
+        log_softmax = jax.nn.log_softmax(logits)
+        likelihood = jnp.sum(jnp.where(target > 0, target * log_softmax, 0.0), axis=1)
+        divergence = 0.5 * jnp.sum(there * (jnp.exp(log_variance) + mean**2 - 1 - log_variance), axis=1)
+        beta = hyper["beta"] * jnp.minimum(1.0, step.batch.step / ANNEALING)
+        users = jnp.maximum(step.batch.present.sum(), 1.0)
+        loss = jnp.sum(step.batch.present * (beta * divergence - likelihood)) / users
+        weights = [value for name, value in params.items() if name.endswith("weight")]
+        return loss + 0.5 * hyper["l2"] * sum(jnp.sum(weight**2) for weight in weights)
+
+
+@dataclass(frozen=True)
+class MVAESettings(WithDropout):
+    """hidden: width of the hidden layers; layers: how many in each half; kl: β in the end, for each
+    interaction of a mean history: the likelihood grows with the history, the divergence does not."""
+
+    hidden: int = 600
+    layers: int = 1
+    kl: float = 0.005
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("hidden", self.hidden, whole=True, least=1)
+        check("layers", self.layers, whole=True, least=1)
+        check("kl", self.kl, least=0)
+
+
+class MVAE(Trained):
+    """Scores any history by one pass through the network; there are no users to know."""
+
+    name: ClassVar[str] = "mvae"
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "latent": LATENT,
+        "layers": LAYERS,
+        "rate": RATE,
+        "dropout": DROPOUT,
+    }
+    settings: MVAESettings
+
+    def __init__(
+        self,
+        latent: int = 128,
+        layers: int = 1,
+        hidden: int = 600,
+        rate: float = 0.001,
+        dropout: float = 0.5,
+        kl: float = 0.005,
+        l2: float = 0.0,
+        epochs: int | Literal["auto"] = AUTO,
+        seed: int = 42,
+    ) -> None:
+        super().__init__(
+            MVAESettings(
+                latent=latent, layers=layers, hidden=hidden, rate=rate, dropout=dropout, kl=kl, l2=l2,
+                epochs=epochs, seed=seed,
+            )
+        )  # fmt: skip
+
+    def program(self, log: Interactions) -> Autoencoder:
+        s = self.settings
+        return Autoencoder(width_of(s.latent), s.latent, s.hidden, s.layers)
+
+    def hyper(self, log: Interactions) -> dict[str, float]:
+        users = max(1, int(np.count_nonzero(log.user_counts)))
+        return {**super().hyper(log), "beta": self.settings.kl * float(log.matrix.sum()) / users}
+
+    def _adopt(
+        self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
+    ) -> dict[str, NDArray[Any]]:
+        """Everything but the spread, which only training needs."""
+        items, latent = log.n_items, self.settings.latent
+        kept = {name: array for name, array in trained.items() if not name.startswith("spread")}
+        kept["encoder0.weight"] = kept["encoder0.weight"][:items]
+        kept["mean.weight"], kept["mean.bias"] = kept["mean.weight"][:, :latent], kept["mean.bias"][:latent]
+        kept["decoder0.weight"] = kept["decoder0.weight"][:latent]
+        kept["out.weight"], kept["out.bias"] = kept["out.weight"][:, :items], kept["out.bias"][:items]
+        return kept
+
+    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        p, layers = self.parameters, self.settings.layers
+        length = np.sqrt(np.maximum(np.asarray((histories**2).sum(axis=1), np.float32).ravel(), 1e-12))
+        x = sp.csr_array(sp.diags_array(1 / length) @ histories, dtype=np.float32)
+        h = dense_layers(p, encoder_names(layers), x, np.tanh)
+        mean = h @ p["mean.weight"] + p["mean.bias"]
+        h = dense_layers(p, decoder_names(layers), mean, np.tanh)
+        return h @ p["out.weight"] + p["out.bias"]
+
+    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
+        """Cosine of the items' weights in the last layer."""
+        return cosine(self.parameters["out.weight"].T, item)

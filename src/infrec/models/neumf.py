@@ -1,0 +1,215 @@
+"""NeuMF: a product and a small network, side by side, on the embeddings of user and item (He et al., 2017).
+
+    score(u, i) = b_i + h · (p_u ⊙ q_i) + g · MLP([p'_u, q'_i])
+
+trained with the pairwise loss of MF. The network's first layer is a sum of a part of the user and a part of
+the item, so a user's scores for all items cost one addition each before the second layer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec.data import Interactions
+from infrec.models.base import AUTO
+from infrec.models.mf import cosine
+from infrec.models.trained import (
+    DROPOUT,
+    LATENT,
+    LAYERS,
+    RATE,
+    FoldsIn,
+    WithDropout,
+    check,
+    normal,
+    widened,
+    width_of,
+)
+
+if TYPE_CHECKING:
+    from infrec.models.sampling import Sizes
+    from infrec.models.trainer import Params, Step
+
+_BLOCK = 128  # users that a compiled function scores at a time
+_ENTRIES = 2**20  # numbers of the first layer that numpy has at a time
+
+
+@dataclass(frozen=True)
+class Tower:
+    """The trainer's view. Layer k of the network has latent / 2ᵏ units."""
+
+    width: int
+    latent: int = field(compare=False)  # changes no compiled function
+    layers: int
+
+    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        width, latent = self.width, self.latent
+        out: dict[str, np.ndarray] = {"bias": np.zeros(sizes.items, np.float32)}
+        for name in ("users", "users_mlp"):
+            out[name] = widened(normal(rng, (log.n_users, latent), 0.1), sizes.users, width)
+        for name in ("items", "items_mlp"):
+            out[name] = widened(normal(rng, (log.n_items, latent), 0.1), sizes.items, width)
+        out["product"] = widened(np.ones(latent), width)
+        before = latent
+        for k in range(1, self.layers + 1):
+            units, room = max(1, latent >> k), width >> k
+            scale = np.sqrt(2 / (before if k > 1 else 2 * latent))  # He et al.: what a ReLU keeps
+            for name in ("user1", "item1") if k == 1 else (f"layer{k}",):
+                weight = normal(rng, (before, units), scale)
+                out[name] = widened(weight, width if k == 1 else width >> (k - 1), room)
+            out[f"bias{k}"] = np.zeros(room, np.float32)
+            before = units
+        out["network"] = widened(normal(rng, (before,), np.sqrt(1 / before)), width >> self.layers)
+        return out
+
+    def constants(self, sizes: Sizes, log: Interactions) -> Any:
+        return ()
+
+    def loss(self, params: Params, step: Step, hyper: Mapping[str, Any]) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        from infrec.models.trainer import dropped, penalty
+
+        pairs, own = step.pairs(), step.batch.users
+        users, items = params["users"][own], params["items"]
+        product = (users * params["product"]) @ items.T + params["bias"]
+        of_users, of_items = params["users_mlp"][own] @ params["user1"], params["items_mlp"] @ params["item1"]
+
+        def score(item: Any, key: Any) -> Any:
+            hidden = jnp.maximum(of_users[pairs.row] + of_items[item] + params["bias1"], 0)
+            hidden = dropped(hidden, hyper["dropout"], key)
+            hidden = upper_layers(params, hidden, self.layers, jnp.maximum)
+            return product.reshape(-1)[pairs.row * product.shape[1] + item] + hidden @ params["network"]
+
+        difference = score(pairs.positive, step.stream(1)) - score(pairs.negative, step.stream(2))
+        ranking = jnp.sum(pairs.weight * jax.nn.softplus(-difference))
+        # The network's weights too: they could grow while the embeddings shrink, and nothing were gained.
+        size = penalty(users, items, pairs) + penalty(params["users_mlp"][own], params["items_mlp"], pairs)
+        shared = ["product", "network", "user1", "item1", *(f"layer{k}" for k in range(2, self.layers + 1))]
+        size += 0.5 * sum(jnp.sum(params[name] ** 2) for name in shared)
+        return ranking + hyper["l2"] * size
+
+
+def upper_layers(params: Mapping[str, Any], hidden: Any, layers: int, maximum: Any) -> Any:
+    """The network above its first layer; `maximum` is numpy's or JAX's."""
+    for k in range(2, layers + 1):
+        hidden = maximum(hidden @ params[f"layer{k}"] + params[f"bias{k}"], 0)
+    return hidden
+
+
+def all_scores(params: Mapping[str, Any], vectors: Any, layers: int, maximum: Any) -> Any:
+    """Scores of users, given by both their vectors, for all items."""
+    users, users_mlp = vectors
+    product = (users * params["product"]) @ params["items"].T + params["bias"]
+    of_items = params["items_mlp"] @ params["item1"] + params["bias1"]
+    hidden = maximum((users_mlp @ params["user1"])[:, None, :] + of_items[None, :, :], 0)
+    return product + upper_layers(params, hidden, layers, maximum) @ params["network"]
+
+
+@cache
+def _compiled(layers: int) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.jit(lambda params, vectors: all_scores(params, vectors, layers, jnp.maximum))
+
+
+@dataclass(frozen=True)
+class NeuMFSettings(WithDropout):
+    """layers: of the network."""
+
+    layers: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("layers", self.layers, whole=True, least=1)
+
+
+class NeuMF(FoldsIn):
+    """MF with a learnt interaction; knows its training users, folds others in."""
+
+    name: ClassVar[str] = "neumf"
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "latent": LATENT,
+        "layers": LAYERS,
+        "rate": RATE,
+        "dropout": DROPOUT,
+    }
+    settings: NeuMFSettings
+
+    def __init__(
+        self,
+        latent: int = 64,
+        layers: int = 2,
+        rate: float = 0.006,
+        dropout: float = 0.0,
+        l2: float = 0.003,
+        epochs: int | Literal["auto"] = AUTO,
+        seed: int = 42,
+    ) -> None:
+        super().__init__(
+            NeuMFSettings(
+                latent=latent, layers=layers, rate=rate, dropout=dropout, l2=l2, epochs=epochs, seed=seed
+            )
+        )
+
+    def program(self, log: Interactions) -> Tower:
+        return Tower(width_of(self.settings.latent), self.settings.latent, self.settings.layers)
+
+    def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Both vectors of a user side by side; widths stay padded, as the network's matrices have them."""
+        kept = {name: array for name, array in trained.items() if not name.startswith("users")}
+        for name in ("items", "items_mlp", "bias"):
+            kept[name] = trained[name][: log.n_items]
+        users = np.hstack([trained["users"], trained["users_mlp"]])[: log.n_users]
+        return {"users": users, **kept}
+
+    def _item_vectors(self) -> NDArray[np.float32]:
+        return np.hstack([self.parameters["items"], self.parameters["items_mlp"]])
+
+    def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
+        users = self._vectors(histories, known)
+        width = users.shape[1] // 2
+        return self._all(users[:, :width], users[:, width:])
+
+    def _all(self, users: NDArray[np.float32], users_mlp: NDArray[np.float32]) -> NDArray[np.float32]:
+        """By a compiled function where JAX is running already, as in training; else by numpy alone."""
+        layers, n_items = self.settings.layers, self.log.n_items
+        out = np.empty((len(users), n_items), np.float32)
+        compiled = "jax" in sys.modules
+        params = self._padded() if compiled else self.parameters
+        step = _BLOCK if compiled else max(1, _ENTRIES // (n_items * len(params["bias1"])))
+        for at in range(0, len(users), step):
+            block = [each[at : at + step] for each in (users, users_mlp)]
+            if compiled:
+                block = [widened(each, step, each.shape[1]) for each in block]
+                scores = np.asarray(_compiled(layers)(params, block))
+            else:
+                scores = all_scores(params, block, layers, np.maximum)
+            out[at : at + step] = scores[: len(users) - at, :n_items]
+        return out
+
+    def _padded(self) -> dict[str, Any]:
+        """The parameters on the device, items padded as in training, so that few shapes are compiled."""
+        import jax.numpy as jnp
+
+        from infrec.models.sampling import padded
+
+        room = padded(self.log.n_items)
+        params = {name: a for name, a in self.parameters.items() if name not in ("users", "fold")}
+        for name in ("items", "items_mlp", "bias"):
+            params[name] = widened(params[name], room, *params[name].shape[1:])
+        return {name: jnp.asarray(array) for name, array in params.items()}
+
+    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
+        """Cosine of the items' embeddings, both kinds side by side."""
+        return cosine(self._item_vectors(), item)

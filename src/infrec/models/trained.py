@@ -1,0 +1,305 @@
+"""What models trained by epochs share: settings, early stopping, padding, known users.
+
+`epochs="auto"`, the default, stops early: on the validation data that `fit` is given, or else on an inner
+holdout, after which the model is trained on everything for as many epochs as were best there.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.artifacts import Artifact
+from infrec.data import Interactions
+from infrec.errors import ConfigError
+from infrec.metrics.accuracy import truncated_ndcg
+from infrec.metrics.ranking import hits, top_k
+from infrec.models.base import AUTO, Recommender, inner_holdout
+from infrec.models.selection import cutoff, validate_alignment
+from infrec.progress import Progress, silent
+from infrec.randomness import generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from infrec.models.trainer import Program, Training
+
+LATENT = (4, 8, 16, 32, 50, 64, 128)  # the paper's values
+RATE = (0.001, 0.006, 0.01)
+DROPOUT = (0.0, 0.3, 0.5)
+LAYERS = (1, 2, 3)
+_WATCHED = 2000, 16_000_000  # users and scores at most that early stopping looks at
+_RIDGE = 1e-3  # of the map that folds users in, relative to its mean diagonal
+
+
+@dataclass(frozen=True)
+class TrainedSettings:
+    """latent: numbers per user and item; rate: of Adam; l2: weight of the squared norms; epochs: how many, or
+    "auto" to stop early; seed: of the start and of every draw."""
+
+    latent: int = 64
+    rate: float = 0.006
+    l2: float = 0.0
+    epochs: int | Literal["auto"] = AUTO
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        check("latent", self.latent, whole=True, least=1)
+        check("rate", self.rate, above=0)
+        check("l2", self.l2, least=0)
+        check("seed", self.seed, whole=True, least=0)
+        if self.epochs != AUTO:
+            check("epochs", self.epochs, whole=True, least=1, otherwise=" or 'auto'")
+
+
+@dataclass(frozen=True)
+class WithDropout(TrainedSettings):
+    """dropout: the share of values that a training step leaves out."""
+
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check("dropout", self.dropout, least=0, below=1)
+
+
+def check(
+    name: str,
+    value: Any,
+    *,
+    whole: bool = False,
+    least: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    otherwise: str = "",
+) -> None:
+    """Refuse a setting that is no number of the kind and range."""
+    sound = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    sound = sound and np.isfinite(value)
+    for limit, outside in ((least, np.less), (above, np.less_equal), (below, np.greater_equal)):
+        sound = sound and (limit is None or not outside(value, limit))
+    if not sound:
+        limits = [
+            f"{word} {limit:g}"
+            for word, limit in (("of at least", least), ("above", above), ("below", below))
+            if limit is not None
+        ]
+        wanted = "a whole number" if whole else "a number"
+        raise ConfigError(f"{name} is {value!r}; expected {wanted} {' and '.join(limits)}{otherwise}.")
+
+
+class Trained(Recommender):
+    """A model with a `Program` for the trainer. A concrete one writes `program`, `_adopt`, and its scores."""
+
+    decided: ClassVar[frozenset[str]] = frozenset({"epochs"})
+    fallback: ClassVar[Mapping[str, Any]] = {"epochs": AUTO}
+    traced: ClassVar[tuple[str, ...]] = ("rate", "dropout", "l2")
+    every: ClassVar[int] = 5  # epochs between two validations
+    patience: ClassVar[int] = 6  # validations without a better one before it stops
+    most_epochs: ClassVar[int] = 300
+    fallback_epochs: ClassVar[int] = 50  # where nothing can be held out
+    settings: Any
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        self._watch: tuple[Interactions, sp.csr_array | None] | None = None
+        self._checkpoint: Path | None = None
+        self.parameters: dict[str, NDArray[np.float32]] = {}
+
+    # ---- what a concrete model writes ----------------------------------------------------------------------
+    @abstractmethod
+    def program(self, log: Interactions) -> Program:
+        """How the parameters begin and what the loss is."""
+
+    @abstractmethod
+    def _adopt(
+        self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
+    ) -> dict[str, NDArray[Any]]:
+        """What is kept of the trainer's parameters, without their padding: what scores need."""
+
+    def hyper(self, log: Interactions) -> dict[str, float]:
+        """The numeric settings that a compiled function takes as arguments."""
+        return {name: self.selected[name] for name in self.traced}
+
+    def batch(self, log: Interactions) -> int | None:
+        """Users of a mini-batch, where a model needs another number than the trainer's."""
+        return None
+
+    # ---- training ------------------------------------------------------------------------------------------
+    def training(self, log: Interactions, *, checkpoint: str | PathLike[str] | None = None) -> Training:
+        """A training of this model on a log, not yet begun; the search pauses and resumes several of them."""
+        from infrec.models.trainer import Training
+
+        self._check_size(log)
+        return Training(self, log, checkpoint=checkpoint)
+
+    def fit(
+        self,
+        interactions: Interactions,
+        *,
+        validation: Interactions | None = None,
+        progress: Progress = silent,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Self:
+        """As every model; `checkpoint` is a directory from which a killed fit goes on when called again."""
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        super().fit(interactions, validation=validation, progress=progress)
+        self._watch = self._checkpoint = None  # they belonged to this fit
+        return self
+
+    def watched(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
+        other = copy.copy(self)
+        other._watch = (validation, context)
+        return other
+
+    def with_settings(self, **changes: Any) -> Self:
+        other = super().with_settings(**changes)
+        other._watch, other._checkpoint = self._watch, self._checkpoint
+        return other
+
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
+        if self.settings.epochs != AUTO:
+            return self._take(self.training(interactions, checkpoint=self._place("fit")), None, progress)
+        if self._watch is not None and self._watch[0].n_interactions:
+            validate = watcher(interactions, *self._watch)
+            return self._take(self.training(interactions, checkpoint=self._place("fit")), validate, progress)
+        inner = None if self._watch is not None else inner_holdout(interactions)
+        if inner is None:
+            epochs = self.fallback_epochs
+        else:
+            chosen = self.training(inner[0], checkpoint=self._place("choose-epochs"))
+            epochs = chosen.run(None, watcher(*inner), progress).best_epoch
+        exact = self.with_settings(epochs=epochs)
+        exact._log = interactions
+        exact._take(exact.training(interactions, checkpoint=self._place("fit")), None, progress)
+        self.settings, self.parameters = exact.settings, exact.parameters
+        return self
+
+    def _take(self, training: Training, validate: Any, progress: Progress) -> Self:
+        best = training.run(None, validate, progress).best
+        self.settings, self.parameters = best.settings, best.parameters
+        return self
+
+    def _place(self, name: str) -> Path | None:
+        return None if self._checkpoint is None else self._checkpoint / name
+
+    def with_parameters(
+        self, log: Interactions, trained: Mapping[str, NDArray[np.float32]], epochs: int
+    ) -> Self:
+        """The fitted model that these parameters of the trainer make."""
+        other = self.with_settings(epochs=max(1, epochs))
+        other._log, other._watch = log, None
+        kept = self._adopt(log, trained)
+        other.parameters = {name: np.ascontiguousarray(array) for name, array in kept.items()}
+        return other
+
+    # ---- disk ----------------------------------------------------------------------------------------------
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        _ = self.log
+        return self.parameters
+
+    def _restore(self, artifact: Artifact) -> None:
+        self.parameters = dict(artifact.arrays)
+
+
+class FoldsIn(Trained):
+    """A model with a learnt vector for each training user, and a way to one for everybody else.
+
+    The way is a linear map, by ridge on the training users, from what their histories say of them (the sum
+    of their items' vectors over the square root of how many, and a constant) to what was learnt for them:
+    closed form, and the scores it leads to are as good as the learnt ones'.
+    """
+
+    @abstractmethod
+    def _item_vectors(self) -> NDArray[np.float32]:
+        """[items, k], in which histories are summed up."""
+
+    @property
+    def knows_users(self) -> bool:
+        return "users" in self.parameters and not self.log.stand_ins
+
+    def _vectors(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
+        """A vector for each user: the learnt one where there is one, else folded in."""
+        if known is None:
+            known = np.full(histories.shape[0], -1)
+        learnt = known >= 0
+        learnt[learnt] = self.log.user_counts[known[learnt]] > 0  # nothing was learnt for the others
+        if learnt.all():
+            return self.parameters["users"][known]
+        out = np.empty((histories.shape[0], self._fold().shape[1]), np.float32)
+        out[~learnt] = _summed(histories[np.flatnonzero(~learnt)], self._item_vectors()) @ self._fold()
+        if learnt.any():
+            out[learnt] = self.parameters["users"][known[learnt]]
+        return out
+
+    def _fold(self) -> NDArray[np.float32]:
+        """The map, solved when it is first asked for."""
+        if "fold" not in self.parameters:
+            rows = np.flatnonzero(self.log.user_counts)
+            said = _summed(self.log.matrix[rows], self._item_vectors()).astype(np.float64)
+            square = said.T @ said
+            square.flat[:: len(square) + 1] += _RIDGE * np.trace(square) / len(square)
+            solved = np.linalg.solve(square, said.T @ self.parameters["users"][rows])
+            self.parameters["fold"] = solved.astype(np.float32)
+        return self.parameters["fold"]
+
+    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        return self._score_known(histories, None)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """With the map; without the users where they only stand for others."""
+        _ = self.log, self._fold()
+        return {name: array for name, array in self.parameters.items() if name != "users" or self.knows_users}
+
+
+def _summed(histories: sp.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
+    total = np.maximum(np.asarray(histories.sum(axis=1), np.float32).ravel(), 1e-12)
+    return np.hstack([(histories @ items) / np.sqrt(total)[:, None], np.ones((len(total), 1), np.float32)])
+
+
+def watcher(
+    train: Interactions, validation: Interactions, context: sp.csr_array | None = None
+) -> Callable[[Recommender], float]:
+    """How good a fitted model is on validation data, as a function of the model: early stopping asks it.
+
+    NDCG at `cutoff` in percent, which looks at the top of the list and deep into it; of a fixed random part
+    of the users where there are many.
+    """
+    validate_alignment(train, validation, known_users=context is None)
+    held_out, k = validation.matrix, cutoff(validation.n_items)
+    rows = np.flatnonzero(np.diff(held_out.indptr))
+    most = min(_WATCHED[0], max(100, _WATCHED[1] // validation.n_items))
+    if len(rows) > most:
+        rows = np.sort(generator(0, "watched users").choice(rows, most, replace=False))
+    seen = train.matrix if context is None else context
+
+    def judge(model: Recommender) -> float:
+        scores = model.fitted_scores(rows) if context is None else model.score(context[rows])
+        top = top_k(scores, min(k, scores.shape[1]), exclude=seen[rows])
+        return 100.0 * float(truncated_ndcg(hits(top, held_out[rows]), np.diff(held_out.indptr)[rows]).mean())
+
+    return judge
+
+
+def widened(array: NDArray[Any], *shape: int) -> NDArray[np.float32]:
+    """An array with zeros added at the end of each axis."""
+    out = np.zeros(shape, np.float32)
+    out[tuple(slice(n) for n in array.shape)] = array
+    return out
+
+
+def width_of(latent: int) -> int:
+    """The latent size that functions are compiled for: all up to 64 share one."""
+    return -(-latent // 64) * 64
+
+
+def normal(rng: np.random.Generator, shape: Sequence[int], scale: float) -> NDArray[np.float32]:
+    return (scale * rng.standard_normal(tuple(shape))).astype(np.float32)

@@ -1,0 +1,279 @@
+"""The one trainer of all models that are trained by gradient steps: Adam, whole epochs as compiled loops.
+
+A model gives a `Program`: how its parameters begin and what its loss is on a mini-batch of users. The trainer
+does the rest: it draws users, positives and negatives on the device, takes the steps of an epoch in one
+`lax.scan`, validates at a fixed cadence, keeps the best, stops early, and saves checkpoints. Every random
+number is a function of the seed and the epoch, so a training that was paused, killed or resumed ends, on the
+CPU, with the same bits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from infrec.errors import SolveError
+from infrec.models import sampling
+from infrec.models.checkpoint import Interrupted, RunDirectory, asked_to_stop, fingerprint
+from infrec.models.sampling import Batch, Log, Pairs, Sizes
+from infrec.progress import Progress, silent
+from infrec.randomness import generator
+from infrec.randomness import key as stream
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from jaxtyping import Array, Float
+
+    from infrec.data import Interactions
+    from infrec.models.trained import Trained
+
+Params = dict[str, Any]  # name → array
+Validate = Callable[[Any], float]
+
+STEPS_OF_AN_EPOCH = 16  # at least: a small log is gone over several times
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_ADAM = optax.scale_by_adam()
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a loss may look at: a mini-batch of users, the log, and randomness of its own."""
+
+    batch: Batch
+    key: Array
+    log: Log
+    constants: Any
+    sizes: Sizes
+
+    def pairs(self) -> Pairs:
+        """Interactions of the batch's users with a negative each."""
+        return sampling.pairs(self.log, self.sizes, self.batch, jax.random.fold_in(self.key, 0))
+
+    def rows(self) -> Float[Array, "batch items"]:
+        """The histories of the batch's users, dense."""
+        return sampling.rows(self.log, self.sizes, self.batch)
+
+    def stream(self, number: int) -> Array:
+        """A key for the model's own use, from 1."""
+        return jax.random.fold_in(self.key, number)
+
+
+class Program(Protocol):
+    """A model as the trainer sees it; hashable, because functions are compiled for it."""
+
+    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """The parameters before the first step, of padded shapes; padding is 0 and must stay 0."""
+
+    def constants(self, sizes: Sizes, log: Interactions) -> Any:
+        """What the loss needs of the log beside the interactions themselves."""
+
+    def loss(self, params: Params, step: Step, hyper: Mapping[str, Array]) -> Array:
+        """The loss of a mini-batch. `hyper` are the model's numeric settings, which cost no compilation."""
+
+
+class State(NamedTuple):
+    """All that changes from step to step."""
+
+    params: Params
+    adam: optax.ScaleByAdamState
+
+
+def bpr(scores: Float[Array, "batch items"], pairs: Pairs) -> Array:
+    """−log σ(score of the positive − score of the negative), the mean over the pairs (Rendle et al., 2009).
+
+    All scores of a mini-batch come from one matrix product, and the pairs only pick from them: on a CPU that
+    is several times faster than gathering and scattering the embeddings of each pair.
+    """
+    flat, width = scores.reshape(-1), scores.shape[1]
+    difference = flat[pairs.row * width + pairs.positive] - flat[pairs.row * width + pairs.negative]
+    return jnp.sum(pairs.weight * jax.nn.softplus(-difference))
+
+
+def penalty(users: Float[Array, "batch k"], items: Float[Array, "items k"], pairs: Pairs) -> Array:
+    """½ (|user|² + |positive|² + |negative|²), the mean over the pairs."""
+    of_users, of_items = (users**2).sum(axis=1), (items**2).sum(axis=1)
+    each = of_users[pairs.row] + of_items[pairs.positive] + of_items[pairs.negative]
+    return 0.5 * jnp.sum(pairs.weight * each)
+
+
+def dropped(values: Array, rate: Array, key: Array) -> Array:
+    """Dropout: each value is 0 with probability `rate`, and the others grow to keep the mean."""
+    kept = jax.random.bernoulli(key, 1 - rate, values.shape)
+    return jnp.where(kept, values / (1 - rate), 0.0)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(3,))
+def _epoch(
+    program: Program, sizes: Sizes, passes: int, state: State, log: Log, constants: Any,
+    hyper: Mapping[str, Array], key: Array, number: Array,
+) -> tuple[State, Array]:  # fmt: skip
+    """One epoch: `passes` over all users in random mini-batches."""
+    key = jax.random.fold_in(key, number)
+    shuffles = jax.random.split(jax.random.fold_in(key, 0), passes)
+    users, present = jax.vmap(lambda one: sampling.order(log, sizes, one))(shuffles)
+    steps = passes * sizes.blocks
+
+    def one(state: State, at: tuple[Array, ...]) -> tuple[State, Array]:
+        batch_users, batch_present, place = at
+        batch = Batch(batch_users, batch_present, number * steps + place)
+        step = Step(batch, jax.random.fold_in(key, place + 1), log, constants, sizes)
+        loss, gradient = jax.value_and_grad(lambda params: program.loss(params, step, hyper))(state.params)
+        updates, adam = _ADAM.update(gradient, state.adam)
+        params = jax.tree.map(lambda old, update: old - hyper["rate"] * update, state.params, updates)
+        return State(params, adam), loss
+
+    shape = (steps, sizes.batch)
+    state, losses = jax.lax.scan(
+        one, state, (users.reshape(shape), present.reshape(shape), jnp.arange(steps))
+    )
+    return state, jnp.mean(losses)
+
+
+class Training:
+    """A training that can pause: `run(until)` goes on from where it stands, and pausing changes nothing.
+
+    epoch, epochs: done so far, and the most it will do. every: epochs between two validations.
+    scores: (epoch, score) of each validation. done: by its epochs, or because nothing got better for long.
+    """
+
+    def __init__(
+        self, model: Trained, log: Interactions, *, checkpoint: str | PathLike[str] | None = None
+    ) -> None:
+        self._model, self._log = model, log
+        self._program = model.program(log)
+        self._sizes, self._on_device = sampling.on_device(log, batch=model.batch(log))
+        self._passes = max(1, -(-STEPS_OF_AN_EPOCH // self._sizes.blocks))
+        self._constants = self._program.constants(self._sizes, log)
+        self._hyper = {name: jnp.float32(value) for name, value in model.hyper(log).items()}
+        self._key = stream(model.settings.seed, "train", model.name)
+        start = self._program.start(self._sizes, log, generator(model.settings.seed, "start", model.name))
+        params = {name: jnp.asarray(array, jnp.float32) for name, array in start.items()}
+        self._state = State(params, _ADAM.init(params))
+        self.epoch, self.every, self.patience = 0, model.every, model.patience
+        self.fixed = model.settings.epochs != "auto"
+        self.epochs: int = model.settings.epochs if self.fixed else model.most_epochs
+        self.scores: list[tuple[int, float]] = []
+        self.best_score: float | None = None
+        self.best_epoch = 0
+        self.loss = float("nan")
+        self._best: dict[str, np.ndarray] | None = None
+        self._directory = None if checkpoint is None else RunDirectory(checkpoint)
+
+    @property
+    def done(self) -> bool:
+        waited = self.epoch - self.best_epoch
+        patient = self.fixed or not self.scores or waited < self.patience * self.every
+        return self.epoch >= self.epochs or not patient
+
+    @property
+    def best(self) -> Trained:
+        """The fitted model of the best validation; as it stands now where none was made."""
+        if self._best is None:
+            return self.model()
+        return self._model.with_parameters(self._log, self._best, self.best_epoch)
+
+    def model(self) -> Trained:
+        """The fitted model as it stands now: a copy that later epochs do not change."""
+        return self._model.with_parameters(self._log, self._parameters(), self.epoch)
+
+    def run(
+        self, until: int | None = None, validate: Validate | None = None, progress: Progress = silent
+    ) -> Training:
+        """Train up to this epoch (or to the end), asking `validate` how good the model is now and then."""
+        until = self.epochs if until is None else min(until, self.epochs)
+        with ExitStack() as stack:
+            stop = self._open(stack)
+            saved = time.monotonic()
+            while self.epoch < until and not self.done:
+                self._advance()
+                validated = validate is not None and (
+                    self.epoch % self.every == 0 or self.epoch == self.epochs
+                )
+                if validate is not None and validated:
+                    self._judge(validate)
+                shown = {"validation": self.scores[-1][1]} if self.scores else {}
+                progress(f"train {self._model.name}", self.epoch, self.epochs, loss=self.loss, **shown)
+                if self._directory is None:
+                    continue
+                asked = stop is not None and stop.is_set()
+                waited = time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
+                if asked or validated or waited or self.done:
+                    self._save(self._directory)
+                    saved = time.monotonic()
+                if asked:
+                    raise Interrupted(
+                        f"stopped at epoch {self.epoch} of {self.epochs}; the checkpoint in "
+                        f"{self._directory.path} resumes from there."
+                    )
+        return self
+
+    def _advance(self) -> None:
+        self._state, loss = _epoch(
+            self._program, self._sizes, self._passes, self._state, self._on_device, self._constants,
+            self._hyper, self._key, jnp.int32(self.epoch),
+        )  # fmt: skip
+        self.loss = float(loss)
+        if not np.isfinite(self.loss):
+            raise SolveError(
+                f"the loss of {self._model.name} is not finite at epoch {self.epoch + 1}; use a smaller rate."
+            )
+        self.epoch += 1
+
+    def _judge(self, validate: Validate) -> None:
+        score = validate(self.model())
+        self.scores.append((self.epoch, score))
+        if self.best_score is None or score > self.best_score:
+            self.best_score, self.best_epoch, self._best = score, self.epoch, self._parameters()
+
+    def _parameters(self) -> dict[str, np.ndarray]:
+        return {name: np.array(array) for name, array in self._state.params.items()}
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------
+    def _open(self, stack: ExitStack) -> Any:
+        if self._directory is None:
+            return None
+        stack.enter_context(self._directory)
+        if self.epoch == 0:
+            found = self._directory.load(resume=True, identity=self._identity())
+            if found is not None:
+                self._restore(found.manifest["training"], found.arrays)
+        return stack.enter_context(asked_to_stop())
+
+    def _identity(self) -> dict[str, Any]:
+        settings = {name: str(value) for name, value in self._model.selected.items()}
+        return {"model": self._model.name, "data": fingerprint(self._log.matrix), **settings}
+
+    def _save(self, directory: RunDirectory) -> None:
+        adam = self._state.adam
+        groups = {"params": self._state.params, "mean": adam.mu, "square": adam.nu, "best": self._best or {}}
+        arrays = {
+            f"{group}.{name}": np.asarray(array) for group, of in groups.items() for name, array in of.items()
+        }
+        facts = {
+            "epoch": self.epoch, "loss": self.loss, "scores": self.scores, "best_score": self.best_score,
+            "best_epoch": self.best_epoch, "count": int(adam.count),
+        }  # fmt: skip
+        directory.save({"identity": self._identity(), "training": facts}, arrays)
+
+    def _restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        def group(prefix: str) -> dict[str, np.ndarray]:
+            return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+        params, mean, square = (
+            {name: jnp.asarray(array) for name, array in group(prefix).items()}
+            for prefix in ("params.", "mean.", "square.")
+        )
+        self._state = State(params, optax.ScaleByAdamState(jnp.int32(facts["count"]), mean, square))
+        self._best = group("best.") or None
+        self.epoch, self.loss, self.best_score = facts["epoch"], facts["loss"], facts["best_score"]
+        self.best_epoch, self.scores = facts["best_epoch"], [(int(e), float(s)) for e, s in facts["scores"]]

@@ -1,0 +1,126 @@
+"""The parts of ∞-AE-plus: weighted histories, a kernel between users, and a kernel between items.
+
+Weighted histories. A long history says less about each of its items, and a popular item less about its user:
+
+    x̃_u = (‖x_u‖ / ‖x‖)^−r · x_u · (pop / mean pop)^−p          ‖x_u‖² is the size of the history
+
+Between users: ∞-AE on x̃, with targets whose rows are weighted in the same way (by the power t).
+
+    α = (Θ(X̃, X̃) + λ m I)⁻¹ D_t X
+
+Between items: the same kernel over the columns of X. With P = (Θ(X̂ᵀ, X̂ᵀ) + μ m I)⁻¹ the weights are
+
+    B_ij = −P_ij / P_jj,   B_jj = 0
+
+which is EASE where the kernel is linear: each item is predicted from the others, never from itself. The item
+side reads the history, and with half the weight what the user side expects of it (a history of one item says
+little by itself).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.kernels import accelerated, gram, memory, ntk, ridge
+from infrec.models.ease import zero_diagonal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Of the item kernel: half-way between no weighting of users and full; quality hardly depends on it.
+ITEM_SIDE_USER_POWER = 0.5
+COMPLETED = 0.5  # the weight of what the user side expects, beside the history itself
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """The size of histories and the popularity of items, relative to the means of a log."""
+
+    mean_size: float
+    popularity: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> Self:
+        count = np.asarray(matrix.sum(axis=0), dtype=np.float64).ravel()
+        # An item that nobody has stands with the rarest that somebody has.
+        floor = count[count > 0].min(initial=np.inf)
+        total = float(count.sum())
+        return cls(
+            total / max(1, matrix.shape[0]),
+            np.maximum(count, floor) / max(count.mean(), np.finfo(float).tiny),
+        )
+
+    def of_rows(self, rows: sp.csr_array, power: float) -> NDArray[np.float64]:
+        """(norm / mean norm)^−power of each row; 1 for an empty one."""
+        size = np.asarray(rows.sum(axis=1), dtype=np.float64).ravel() / self.mean_size
+        return np.where(size > 0, size, 1.0) ** (-power / 2)
+
+    def of_items(self, power: float) -> NDArray[np.float64]:
+        """(popularity / mean popularity)^−power of each item."""
+        return self.popularity**-power
+
+    def weigh(self, rows: sp.csr_array, user_power: float, item_power: float) -> sp.csr_array:
+        """x̃ of each row."""
+        return gram.scaled(rows, self.of_rows(rows, user_power), self.of_items(item_power))
+
+
+class UserSide:
+    """The kernel between the users of a log, for one weighting and depth; for any λ and target power."""
+
+    def __init__(
+        self,
+        matrix: sp.csr_array,
+        scales: Scales,
+        depth: int,
+        user_power: float,
+        item_power: float,
+        dtype: str,
+    ) -> None:
+        self.matrix, self.scales, self.item_power = matrix, scales, item_power
+        self.inputs = scales.weigh(matrix, user_power, item_power)
+        self._own = scales.of_rows(matrix, user_power)
+        norms = gram.squared_norms(self.inputs, np.float64)
+        self.mean_diagonal = float(np.mean(ntk.diagonal(norms, d=matrix.shape[1], depth=depth)))
+        self._solver = accelerated.solver(self.inputs, depth, dtype)
+
+    def solve(self, reg: float, target_power: float) -> NDArray[Any]:
+        """α, whose columns carry the items' weights: scores are K α · popularity^item_power."""
+        alpha = self._solver(reg, rows=self.scales.of_rows(self.matrix, target_power) / self._own)
+        assert alpha is not None
+        return alpha
+
+    def fitted(
+        self, alpha: NDArray[Any], reg: float, target_power: float, rows: NDArray[np.integer]
+    ) -> NDArray[Any]:
+        """(K α) of training rows, without K: targets − λ m α; still with the items' weights."""
+        mine = self.matrix[rows]
+        targets = gram.scaled(
+            mine, self.scales.of_rows(mine, target_power), self.scales.of_items(self.item_power)
+        )
+        out = alpha[rows]  # a copy
+        out *= out.dtype.type(-reg * self.mean_diagonal)
+        at = np.repeat(np.arange(len(rows)), np.diff(targets.indptr))
+        out[at, targets.indices] += targets.data
+        return out
+
+
+class ItemSide:
+    """The kernel between the items of a log; weights for any μ."""
+
+    def __init__(self, matrix: sp.csr_array, scales: Scales) -> None:
+        weighted = gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER))
+        self._kernel = gram.kernel(sp.csr_array(weighted.T))
+
+    def weights(self, reg: float) -> NDArray[np.float32]:
+        """B, items × items."""
+        factor = ridge.factorise(self._kernel, reg=reg)
+        return zero_diagonal(factor.inverse(consume=True))
+
+    @staticmethod
+    def fits(n_items: int) -> bool:
+        """Whether the kernel, its factor and two sets of weights have room."""
+        return memory.fits(4 * 4 * n_items * n_items, memory.available())

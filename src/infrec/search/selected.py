@@ -1,0 +1,85 @@
+"""Settings that a long search found, kept as one small JSON file per dataset and model, with its record.
+
+The project's own lie in `results/selected`, found on a GPU; `infrec evaluate --search --save-selection`
+writes such files. Nothing needs them: without a file, a model has its shipped settings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infrec.data.export import atomically
+from infrec.errors import ArtifactError, DataError
+
+FOLDER = Path("results/selected")
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What was chosen for a model on a dataset, and how.
+
+    settings: every setting of the model. score: on validation, in percent; `search["criterion"]` says what.
+    search: seed, seconds, how many of how many were tried, and each candidate: settings, rungs, why dropped.
+    made: when, with which command, on which machine, with which versions.
+    test: figures of the chosen settings on the test part, which the search did not see.
+    """
+
+    dataset: str
+    model: str
+    settings: Mapping[str, Any]
+    score: float | None
+    search: Mapping[str, Any] = field(default_factory=dict)
+    made: Mapping[str, Any] = field(default_factory=dict)
+    test: Mapping[str, Any] = field(default_factory=dict)
+
+
+def path_of(dataset: str, model: str, folder: str | os.PathLike[str] = FOLDER) -> Path:
+    """Where the selection of a dataset (a name, or a file's) and a model lies."""
+    return Path(folder) / f"{Path(dataset).stem}.{model}.json"
+
+
+def read(dataset: str, model: str, folder: str | os.PathLike[str] = FOLDER) -> Selected | None:
+    """The selection on record, or None where there is none."""
+    path = path_of(dataset, model, folder)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as failure:
+        raise ArtifactError(f"{path} cannot be read ({failure}); remove it or search again.") from failure
+    try:
+        found = Selected(**json.loads(text))
+        whole = found.model == model and isinstance(found.settings, dict)
+    except (ValueError, TypeError):
+        whole = False
+    if not whole:
+        raise ArtifactError(
+            f"{path} is no selection of settings for {model}; remove it, or write it again with "
+            f"infrec evaluate {dataset} --model {model} --search SECONDS --save-selection {folder}."
+        )
+    return found
+
+
+def write(selected: Selected, folder: str | os.PathLike[str] = FOLDER) -> Path:
+    """Put a selection in its place, whole or not at all."""
+    path = path_of(selected.dataset, selected.model, folder)
+    try:
+        with atomically(path) as file:
+            file.write(_layout(asdict(selected)).encode())
+    except OSError as failure:
+        raise DataError(f"{path} cannot be written ({failure}); give another folder.") from failure
+    return path
+
+
+def _layout(document: Mapping[str, Any]) -> str:
+    """JSON with a line per candidate: short, and a difference between two searches can be read."""
+    candidates = document["search"].get("candidates", [])
+    search = {**document["search"], "candidates": "@"} if candidates else document["search"]
+    text = json.dumps({**document, "search": search}, indent=1, ensure_ascii=False, allow_nan=False)
+    lines = ",\n".join(f"   {json.dumps(one, ensure_ascii=False, allow_nan=False)}" for one in candidates)
+    return text.replace('"candidates": "@"', f'"candidates": [\n{lines}\n  ]') + "\n"

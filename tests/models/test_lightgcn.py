@@ -1,0 +1,91 @@
+"""LightGCN: propagation against powers of the dense adjacency matrix."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError
+from infrec.models import LightGCN, lightgcn, sampling
+from infrec.models.sampling import Batch
+from infrec.models.trainer import Step, bpr, penalty
+from infrec.randomness import generator
+from tests.models.contract import RecommenderContract
+
+
+class TestLightGCN(RecommenderContract):
+    checkerboard_hits = 20
+    small_log_hr10 = (64.0, 72.0)
+    scores_are_relative = True
+
+    def make(self) -> LightGCN:
+        return LightGCN(latent=8, epochs=20)
+
+
+def dense(log: Interactions, users: np.ndarray, items: np.ndarray, layers: int) -> np.ndarray:
+    """Final embeddings of users and items, from the definition: the mean over k of Âᵏ E⁽⁰⁾."""
+    x = log.matrix.toarray().astype(np.float64)
+    n, d = x.shape
+    a = np.block([[np.zeros((n, n)), x], [x.T, np.zeros((d, d))]])
+    root = 1 / np.sqrt(np.maximum(a.sum(1), 1e-12))
+    a = root[:, None] * a * root[None, :]
+    first = np.vstack([users, items])
+    return np.mean([np.linalg.matrix_power(a, k) @ first for k in range(layers + 1)], axis=0)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_propagation_is_a_matrix_power(small_log: Interactions, layers: int, weighted: bool) -> None:
+    log = small_log
+    if weighted:
+        matrix = log.matrix.copy()
+        matrix.data = np.random.default_rng(1).integers(1, 4, matrix.nnz).astype(np.float32)
+        log = log.with_matrix(matrix)
+    rng = np.random.default_rng(0)
+    users, items = rng.standard_normal((120, 5)), rng.standard_normal((60, 5))
+    both = dense(log, users, items, layers)
+    trained = {"users": users.astype(np.float32), "items": items.astype(np.float32)}
+    model = LightGCN(latent=5, layers=layers).with_parameters(log, trained, 1)
+    expected = both[:120] @ both[120:].T
+    np.testing.assert_allclose(model.score(log.matrix, users=log.users.ids), expected, atol=1e-4)
+    np.testing.assert_allclose(model.fitted_scores(slice(3, 9)), expected[3:9], atol=1e-4)
+
+
+@pytest.mark.parametrize("dense_up_to", [2**28, 0], ids=["dense", "sparse"])
+def test_the_loss_sees_the_same_scores(
+    small_log: Interactions, dense_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Matrix products where they fit, sums over segments where not: the loss of the same embeddings."""
+    monkeypatch.setattr(lightgcn, "_DENSE", dense_up_to)
+    program = LightGCN(latent=5).program(small_log)
+    sizes, arrays = sampling.on_device(small_log)
+    params = program.start(sizes, small_log, generator(0, "test"))
+    params = {name: 5 * array for name, array in params.items()}
+    users = jnp.arange(sizes.batch)
+    batch = Batch(users, (users < 120).astype(jnp.float32), jnp.int32(0))
+    step = Step(batch, jax.random.key(0), arrays, program.constants(sizes, small_log), sizes)
+    assert ("across" in step.constants) == (dense_up_to > 0)
+    found = program.loss({k: jnp.asarray(v) for k, v in params.items()}, step, {"l2": jnp.float32(0.1)})
+    both = dense(small_log, params["users"][:120, :5], params["items"][:60, :5], 3)
+    scores = np.zeros((sizes.batch, sizes.items), np.float32)
+    scores[:120, :60] = both[:120] @ both[120:].T
+    first = jnp.asarray(params["users"])[users], jnp.asarray(params["items"])
+    expected = bpr(jnp.asarray(scores), step.pairs()) + 0.1 * penalty(*first, step.pairs())
+    assert float(found) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_someone_new_is_the_mean_user_with_their_history(small_log: Interactions) -> None:
+    model = LightGCN(latent=8, epochs=3).fit(small_log)
+    p = model.parameters
+    empty, one = model.score(small_log.histories([[], ["i05"]])[0])
+    np.testing.assert_allclose(empty, p["items"] @ p["mean"], atol=1e-5)
+    degree = small_log.item_counts[5]
+    np.testing.assert_allclose(one, p["items"] @ (p["mean"] + p["spread"][5] / np.sqrt(degree)), atol=1e-5)
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(ConfigError, match="layers is 0; expected"):
+        LightGCN(layers=0)
