@@ -12,7 +12,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("infrec needs Python 3.11 or newer, found %d.%d. Try: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[plot,dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[plot,serve,dev]'
 	@touch $(STAMP)
 
 demo: install
@@ -46,6 +46,7 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt
 bench-peers: install $(PEERS)/.installed
 	@$(BIN)/python benchmarks/peers/prepare.py build/peers --data $(DATA) --users $(USERS)
 	@$(PEERS)/bin/python benchmarks/peers/train.py build/peers
+	@$(BIN)/python benchmarks/baselines.py --data $(DATA) --peers $(PEERS)/bin/python
 
 clean:
 	rm -rf $(PEERS) $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

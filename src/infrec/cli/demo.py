@@ -34,15 +34,26 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")] = Path(
         "infrec-demo"
     ),
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Instead of a report, open the page that recommends as you click.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Where --serve listens; 0 takes a free port.")
+    ] = 8000,
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:
     """The first minute: compare ∞-AE, EASE and PopRec, distil the data, explain recommendations, report.
 
-    [bold]Example[/]
+    [bold]Examples[/]
 
       infrec demo
+      infrec demo --serve
     """
+    if serve:
+        from infrec.cli.demo_serve import demo_serve
+
+        demo_serve(out, seed, port, json, users=SYNTHETIC, steps=STEPS)
     if not json:
         console.out().print(
             "[bold]infrec demo[/]: invented films, and invented people who like some of them\n"
@@ -301,6 +312,7 @@ def _show_summary(record: Card, folder: Path) -> None:
 
 
 NEXT = (
+    ("infrec demo --serve", "the page: click films, see recommendations and reasons"),
     ("infrec fit demo --out model", "fit and save"),
     ("infrec recommend model --user 1", "ask the saved model"),
     ("infrec evaluate demo --train-on infrec-demo/summary --model ease", "train on the summary"),

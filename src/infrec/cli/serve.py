@@ -1,0 +1,196 @@
+"""`infrec serve`: models behind an HTTP endpoint and a page, on this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infrec.cli import console, options
+
+if TYPE_CHECKING:
+    from infrec.serve.served import Served
+    from infrec.serve.settings import Settings
+
+TOKEN = "INFREC_TOKEN"
+_SAFETY, _LOAD = "Who may ask", "Under load"
+
+
+def serve(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL_OR_SUMMARY...",
+            help="Directories that infrec fit, distill or sample wrote, or NAME=DIRECTORY; the first is the "
+            "default.",
+            show_default=False,
+        ),
+    ],
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="Where to listen; any but this machine's own needs a token."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Which port; 0 takes a free one.")
+    ] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="TEXT",
+            help=f"What clients must send; better in ${TOKEN}, which other users of the machine cannot see.",
+            rich_help_panel=_SAFETY,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            metavar="NAME[:PORT]",
+            help="Another Host header to answer to, behind a proxy for example; repeatable.",
+            rich_help_panel=_SAFETY,
+        ),
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cors",
+            metavar="ORIGIN",
+            help="A page elsewhere that may call, such as https://example.org; repeatable.",
+            rich_help_panel=_SAFETY,
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers",
+            min=1,
+            max=256,
+            help="Processes; the weights are in memory once.",
+            rich_help_panel=_LOAD,
+        ),
+    ] = 1,
+    queue: Annotated[
+        int,
+        typer.Option(
+            "--queue", min=1, help="Requests that may wait for a model; more get 503.", rich_help_panel=_LOAD
+        ),
+    ] = 48,
+    window: Annotated[
+        float,
+        typer.Option(
+            "--window",
+            min=0.0,
+            max=1000.0,
+            metavar="MS",
+            help="Milliseconds in which requests gather to be scored together.",
+            rich_help_panel=_LOAD,
+        ),
+    ] = 1.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            min=0.1,
+            metavar="SECONDS",
+            help="How long a request may take to arrive.",
+            rich_help_panel=_LOAD,
+        ),
+    ] = 10.0,
+    connections: Annotated[
+        int,
+        typer.Option(
+            "--connections",
+            min=1,
+            help="Open connections at a time, in each process.",
+            rich_help_panel=_LOAD,
+        ),
+    ] = 1000,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Serve models over HTTP, with a page to try them: recommendations with reasons, no training.
+
+    A summary or a sample is fitted when it is loaded, in about a second. SIGHUP, or a replaced directory,
+    loads a model again; SIGTERM and Ctrl-C stop when the requests in flight are answered.
+
+    [bold]Examples[/]
+
+      infrec serve model
+      infrec serve full=model small=summary --port 8080
+      infrec serve summary --host 0.0.0.0 --allow-host recs.example.org --workers 2
+    """
+    missing = [name for name in ("fastapi", "uvicorn", "httptools") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise typer.BadParameter(
+            f"serving needs {', '.join(missing)}, not installed here; run: pip install 'infrec[serve]'."
+        )
+    # One BLAS thread: batches are small, and a second one would fight with the event loop for the cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("MKL_NUM_THREADS", "1")
+    from infrec.serve import Settings, leave_soon, run
+    from infrec.serve.loading import sources
+    from infrec.serve.settings import is_loopback
+
+    token = token or os.environ.get(TOKEN) or None
+    made = token is None and not is_loopback(host)
+    settings = Settings(
+        host=host,
+        port=port,
+        token=secrets.token_urlsafe(24) if made else token,
+        hosts=tuple(allow_host or ()),
+        origins=tuple(cors or ()),
+        workers=workers,
+        queue=queue,
+        window=window / 1000,
+        timeout=timeout,
+        connections=connections,
+        log_requests=not quiet,
+    )
+
+    def started(at: Settings, served: list[Served]) -> None:
+        _tell(at, served, made=made, json=json)
+        # A browser in the terminal would take it over; and there may be nobody to see a window.
+        seen = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        if open_ and seen:
+            import webbrowser
+
+            webbrowser.open(_page(at))
+
+    run(sources(models), settings, started)
+    leave_soon()
+
+
+def _page(settings: Settings) -> str:
+    """The page's address; the token stands behind the #, which browsers send to nobody."""
+    return settings.url + (f"#token={settings.token}" if settings.token else "")
+
+
+def _tell(settings: Settings, served: list[Served], *, made: bool, json: bool) -> None:
+    entries: list[dict[str, Any]] = [
+        {**one.label, "type": one.model.name, "users": one.log.n_users, "items": one.log.n_items}
+        for one in served
+    ]
+    if json:
+        shown = {"token": settings.token} if made else {}
+        console.emit({"url": settings.url, "pid": os.getpid(), "models": entries, **shown})
+        return
+    out = console.out()
+    for entry in entries:
+        out.print(
+            f"[bold]{entry['name']}[/]  {entry['type']}, {entry['users']:,} users × {entry['items']:,} "
+            f"items  [dim]{entry['hash']}[/]",
+            soft_wrap=True,
+        )
+    out.print(f"Serving at [bold]{settings.url}[/]  (Ctrl-C stops)", soft_wrap=True)
+    if made:
+        out.print(
+            f"The token, shown once: [bold]{settings.token}[/]\nThe page: {_page(settings)}", soft_wrap=True
+        )

@@ -1,0 +1,249 @@
+"""From requests to answers: histories scored together, filters, lists, reasons. No HTTP here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec.errors import InfrecError
+from infrec.metrics.ranking import top_k
+from infrec.serve.catalogue import Id, compact
+from infrec.serve.problems import Problem
+from infrec.serve.served import Served
+
+_NOBODY = "\0"  # the name of a history that belongs to no known user
+USERS_SHOWN = 20  # of an explanation: those that raise the score most
+
+
+@dataclass(slots=True)
+class Wish:
+    """A recommendation that somebody asked for; one of `history` and `user` is given."""
+
+    history: Sequence[Id] | None = None
+    user: Id | None = None
+    k: int = 10
+    exclude_seen: bool = True
+    only: Sequence[Id] | None = None
+    exclude: Sequence[Id] | None = None
+    genres: Sequence[str] | None = None
+    explain: int = 0
+
+    @property
+    def filtered(self) -> bool:
+        return self.only is not None or self.exclude is not None or self.genres is not None
+
+
+@dataclass(slots=True)
+class _Ready:
+    """A wish whose ids are columns: its history with weights, what may be recommended, what is unknown."""
+
+    wish: Wish
+    user: Id | None  # that the model was fitted on
+    columns: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    allowed: NDArray[np.bool_] | None
+    unknown: list[Id]
+
+
+def recommend(served: Served, wishes: Sequence[Wish]) -> list[bytes | Exception]:
+    """The answers as JSON, or what is wrong with a wish; all histories are scored in one product."""
+    ready: list[_Ready] = []
+    out: list[bytes | Exception] = [Problem(500, "internal", "no answer was made.")] * len(wishes)
+    places = []
+    for place, wish in enumerate(wishes):
+        try:
+            ready.append(_prepare(served, wish))
+            places.append(place)
+        except Problem as problem:
+            out[place] = problem
+    if ready:
+        rows = _stacked(served, ready)
+        scores = _scores(served, rows, [one.user for one in ready])
+        for place, one, items, values in zip(places, ready, *_lists(ready, rows, scores), strict=True):
+            out[place] = _answer(served, one, items, values)
+    return out
+
+
+def explain(served: Served, wish: Wish, item: Id) -> bytes:
+    """Why an item has its score for a history, as JSON: every item of the history, and the foremost users."""
+    if not served.explains:
+        raise Problem(
+            422, "invalid", f"a model of the type {served.model.name} cannot explain; ask an infinite-ae."
+        )
+    at = served.catalogue.position.get(str(item))
+    if at is None:
+        raise Problem(404, "unknown_item", f"the model {served.name!r} has no item {item!r}.")
+    ready = _prepare(served, wish)
+    (reasons,) = _reasons(served, ready, np.array([at]), len(ready.columns), USERS_SHOWN)
+    head = {"model": served.label, "item": served.catalogue.ids[at], "title": served.catalogue.titles[at]}
+    return compact({**head, **reasons, "unknown": ready.unknown})
+
+
+# ---- in -----------------------------------------------------------------------------------------
+def _prepare(served: Served, wish: Wish) -> _Ready:
+    catalogue, matrix = served.catalogue, served.log.matrix
+    unknown: list[Id] = []
+    user = None
+    if wish.user is not None:
+        row = served.row_of(wish.user)
+        if row is None:
+            columns, weights, unknown = np.empty(0, np.int32), np.empty(0, np.float32), [wish.user]
+        else:
+            user = served.log.users.ids[row].as_py()
+            span = slice(matrix.indptr[row], matrix.indptr[row + 1])
+            columns, weights = matrix.indices[span], matrix.data[span]
+    else:
+        found, unknown = catalogue.positions(wish.history or ())
+        columns, weights = np.array(found, np.int32), np.ones(len(found), np.float32)
+    return _Ready(wish, user, columns, weights, _allowed(served, wish) if wish.filtered else None, unknown)
+
+
+def _allowed(served: Served, wish: Wish) -> NDArray[np.bool_]:
+    catalogue = served.catalogue
+    allowed = np.ones(len(catalogue), bool)
+    if wish.only is not None:
+        found, unknown = catalogue.positions(wish.only)
+        if not found:
+            raise Problem(
+                422, "invalid", f"none of the {len(unknown)} items in `only` is known to {served.name!r}."
+            )
+        allowed[:] = False
+        allowed[found] = True
+    if wish.genres is not None:
+        if not catalogue.genre_names:
+            raise Problem(422, "invalid", f"the items of {served.name!r} have no genres; leave `genres` out.")
+        members, strangers = catalogue.of_genres(wish.genres)
+        if strangers:
+            known = ", ".join(catalogue.genre_names[:30])
+            raise Problem(422, "invalid", f"there is no genre {strangers[0]!r}; there is: {known}.")
+        of_these = np.zeros(len(catalogue), bool)
+        of_these[members] = True
+        allowed &= of_these
+    if wish.exclude is not None:
+        allowed[catalogue.positions(wish.exclude)[0]] = False
+    return allowed
+
+
+def _stacked(served: Served, ready: Sequence[_Ready]) -> sp.csr_array:
+    ends = np.cumsum([0] + [len(one.columns) for one in ready])
+    return sp.csr_array(
+        (
+            np.concatenate([one.weights for one in ready]),
+            np.concatenate([one.columns for one in ready]),
+            ends,
+        ),
+        shape=(len(ready), served.log.n_items),
+    )
+
+
+# ---- scores and lists ---------------------------------------------------------------------------
+def _scores(served: Served, rows: sp.csr_array, users: list[Id | None]) -> NDArray[np.float32]:
+    """Scores of every item; popularity for those of whom nothing is known."""
+    known = np.flatnonzero(np.diff(rows.indptr))
+    if not len(known):
+        return np.repeat(served.popularity[None, :], rows.shape[0], axis=0)
+    asked = rows if len(known) == rows.shape[0] else rows[known]
+    names = None
+    if any(user is not None for user in users):  # a model may have learnt something for them
+        names = [_NOBODY if users[at] is None else users[at] for at in known]
+    if len(known) == 1:
+        # BLAS multiplies one row in another order than several. Two keep an answer the same to the last bit
+        # whoever shares its batch.
+        asked = sp.csr_array(
+            (np.tile(asked.data, 2), np.tile(asked.indices, 2), np.array([0, 1, 2]) * asked.nnz),
+            shape=(2, rows.shape[1]),
+        )
+        names = names and names * 2
+    scores = served.model.score(asked, users=names)[: len(known)]
+    if len(known) == rows.shape[0]:
+        return scores
+    out = np.repeat(served.popularity[None, :], rows.shape[0], axis=0)
+    out[known] = scores
+    return out
+
+
+def _lists(
+    ready: Sequence[_Ready], rows: sp.csr_array, scores: NDArray[np.float32]
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float32]]]:
+    """The best items of each and their scores. Wishes of the same length without filters go together."""
+    groups: dict[tuple[int, bool, int], list[int]] = {}
+    for at, one in enumerate(ready):
+        alone = at if one.allowed is not None else -1
+        groups.setdefault((one.wish.k, one.wish.exclude_seen, alone), []).append(at)
+    items: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(ready)
+    for (k, exclude_seen, alone), members in groups.items():
+        whole = len(members) == len(ready)
+        some = rows if whole else rows[members]
+        best = top_k(
+            scores if whole else scores[members],
+            min(k, rows.shape[1]),
+            exclude=some if exclude_seen else None,
+            only=ready[alone].allowed if alone >= 0 else None,
+        )
+        for at, row in zip(members, best, strict=True):
+            items[at] = row[row >= 0]
+    return items, [scores[at, chosen] for at, chosen in enumerate(items)]
+
+
+# ---- out ----------------------------------------------------------------------------------------
+def _answer(served: Served, one: _Ready, items: NDArray[np.int64], values: NDArray[np.float32]) -> bytes:
+    pieces = served.catalogue.json
+    reasons: list[bytes] = []
+    if one.wish.explain and served.explains and len(one.columns):
+        found = _reasons(served, one, items, one.wish.explain, one.wish.explain)
+        reasons = [b',"because":' + compact(each) for each in found]
+    listed = [
+        b'%b,"rank":%d,"score":%.6g%b}' % (pieces[item], rank, score, reasons[rank - 1] if reasons else b"")
+        for rank, (item, score) in enumerate(zip(items.tolist(), values.tolist(), strict=True), 1)
+    ]
+    return b'{"model":%b,"source":%b,"items":[%b],"unknown":%b}' % (
+        served.label_json,
+        b'"model"' if len(one.columns) else b'"popular"',
+        b",".join(listed),
+        compact(one.unknown) if one.unknown else b"[]",
+    )
+
+
+def _reasons(
+    served: Served, one: _Ready, items: NDArray[np.int64], most_items: int, most_users: int
+) -> list[dict[str, Any]]:
+    """For each item its score, and what the history and the users contributed, largest first."""
+    row = sp.csr_array(
+        (one.weights, one.columns, np.array([0, len(one.columns)])), shape=(1, served.log.n_items)
+    )
+    try:
+        parts = served.model.contributions(row, items)  # type: ignore[attr-defined]
+    except InfrecError as failure:
+        raise Problem(422, "invalid", str(failure)) from None
+    ids, titles = served.catalogue.ids, served.catalogue.titles
+    out = []
+    for at in range(len(items)):
+        mine = np.argsort(-parts.by_item[:, at], kind="stable")[:most_items]
+        theirs = np.argsort(-parts.by_user[:, at], kind="stable")[:most_users]
+        own = [(int(one.columns[j]), _brief(parts.by_item[j, at])) for j in mine]
+        users = [
+            {
+                "user": served.user_name(u),
+                "contribution": _brief(parts.by_user[u, at]),
+                "likes": served.likes(u),
+            }
+            for u in theirs.tolist()
+        ]
+        out.append(
+            {
+                "score": _brief(parts.by_user[:, at].sum()),
+                "baseline": _brief(parts.baseline[at]),
+                "items": [{"item": ids[c], "title": titles[c], "contribution": value} for c, value in own],
+                "users": users,
+            }
+        )
+    return out
+
+
+def _brief(value: float) -> float:
+    return float(f"{value:.6g}")

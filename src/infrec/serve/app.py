@@ -1,0 +1,274 @@
+"""The addresses of the service, as a FastAPI application behind the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from infrec import __version__
+from infrec.serve import documents as doc
+from infrec.serve import wishes
+from infrec.serve.answering import explain, recommend
+from infrec.serve.catalogue import compact
+from infrec.serve.gate import Gate, Handler
+from infrec.serve.problems import Problem, internal, of_status, too_large, too_slow
+from infrec.serve.served import Served
+from infrec.serve.service import Service
+from infrec.serve.settings import MAX_BODY
+
+STATIC = Path(__file__).parent / "static"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".json": "application/json",
+}
+_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+")
+ModelName = Annotated[
+    str | None,
+    Query(max_length=1000, description="A name from /v1/models; the first one when left out."),
+]
+
+
+def create(service: Service) -> Gate:
+    """The application for one process."""
+    app = FastAPI(
+        title="infrec",
+        version=__version__,
+        summary="Recommendations in closed form, with reasons.",
+        openapi_url=None,  # served below, with the bodies' schemas
+        docs_url=None,  # its pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _internal)
+    direct = _asking(app, service)
+    _looking(app, service)
+    _watching(app, service)
+    return Gate(app, service, direct)
+
+
+# ---- recommendations and reasons ----------------------------------------------------------------
+def _asking(app: FastAPI, service: Service) -> dict[str, Handler]:
+    """What is asked most is handed out as well, to be called without FastAPI's detours."""
+    seconds = service.settings.timeout
+
+    @app.post(
+        "/v1/recommend",
+        summary="The best items for a history or a known user.",
+        responses={200: {"model": doc.RecommendAnswer}, **doc.errors(408, 413, 415, 422, 500, 503)},
+        openapi_extra=_body(wishes.RecommendRequest),
+    )
+    async def recommend_(request: Request) -> Response:
+        asked = wishes.read(wishes.RecommendRequest, await body_of(request, seconds))
+        served = service.get(asked.model)
+        wish = asked.wish()
+        if wish.explain:  # takes longer: kept out of the batches
+            (answer,) = await service.aside.run(lambda: recommend(served, [wish]))
+            if isinstance(answer, Exception):
+                raise answer
+        else:
+            answer, served = await service.recommend(served.name, wish)
+        return _json(answer, served)
+
+    @app.post(
+        "/v1/explain",
+        summary="Why an item has its score for a history or a known user.",
+        responses={200: {"model": doc.ExplainAnswer}, **doc.errors(408, 413, 415, 422, 500, 503)},
+        openapi_extra=_body(wishes.ExplainRequest),
+    )
+    async def explain_(request: Request) -> Response:
+        asked = wishes.read(wishes.ExplainRequest, await body_of(request, seconds))
+        served = service.get(asked.model)
+        return _json(await service.aside.run(lambda: explain(served, asked.wish(), asked.item)), served)
+
+    return {"/v1/recommend": recommend_, "/v1/explain": explain_}
+
+
+# ---- what there is ------------------------------------------------------------------------------
+def _looking(app: FastAPI, service: Service) -> None:
+    @app.get(
+        "/v1/items",
+        summary="Items by their title or id; the most popular without a text.",
+        responses={200: {"model": doc.ItemsAnswer}, **doc.errors(422, 500, 503)},
+    )
+    async def items_(
+        q: Annotated[str, Query(max_length=200, description="A part of a title, or an id.")] = "",
+        limit: Annotated[int, Query(ge=1, le=100, description="How many.")] = 20,
+        model: ModelName = None,
+    ) -> Response:
+        served = service.get(model)
+        catalogue = served.catalogue
+        found = await service.aside.run(lambda: catalogue.search(q, limit))
+        listed = b",".join(
+            b'%b,"popularity":%d}' % (catalogue.json[at], catalogue.counts[at]) for at in found
+        )
+        return _json(b'{"model":%b,"items":[%b]}' % (served.label_json, listed), served)
+
+    @app.get(
+        "/v1/models",
+        summary="The models that answer.",
+        responses={200: {"model": doc.ModelsAnswer}, **doc.errors(500)},
+    )
+    async def models_() -> Response:
+        entries = [{**one.facts(), "default": at == 0} for at, one in enumerate(service.models())]
+        return _json(compact({"models": entries}))
+
+    @app.get(
+        "/v1/summary",
+        summary="The synthetic users of a summary, and how popular items are with them.",
+        responses={200: {"model": doc.SummaryAnswer}, **doc.errors(422, 500, 503)},
+    )
+    async def summary_(model: ModelName = None) -> Response:
+        served = service.get(model)
+        original = service.original_of(served)
+        return _json(await service.aside.run(lambda: compact(served.explore(original))), served)
+
+
+# ---- the process and the page -------------------------------------------------------------------
+def _watching(app: FastAPI, service: Service) -> None:
+    @app.get(
+        "/healthz",
+        summary="Whether the process lives.",
+        responses={200: {"model": doc.Health}, **doc.errors(500)},
+    )
+    async def healthz() -> Response:
+        return _json(b'{"status":"ok"}')
+
+    @app.get(
+        "/readyz",
+        summary="Whether every model is loaded and the service is not stopping.",
+        responses={200: {"model": doc.Health}, **doc.errors(500, 503)},
+    )
+    async def readyz() -> Response:
+        if not service.ready:
+            raise Problem(503, "not_ready", "the service is starting or stopping.", [(b"retry-after", b"1")])
+        return _json(b'{"status":"ready"}')
+
+    @app.get(
+        "/metrics",
+        summary="Counts and times in Prometheus' text format.",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **doc.errors(500)},
+    )
+    async def metrics() -> Response:
+        service.counters.set("waiting", service.waiting)
+        return Response(
+            service.counters.text(service.models()), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return _file("index.html")
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        return _file(name)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return _json(compact(_description(app)))
+
+
+async def body_of(request: Request, seconds: float) -> bytes:
+    """The whole body, or why not: no JSON, too large, too slow."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem(415, "not_json", f"the Content-Type is {kind[:60]!r}; expected 'application/json'.")
+    message = None
+    chunks, size = [], 0
+    try:
+        async with asyncio.timeout(seconds):
+            while message is None or message.get("more_body", False):
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(400, "bad_request", "the client left before its request was complete.")
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                if size > MAX_BODY:
+                    raise too_large(MAX_BODY)
+    except TimeoutError:
+        raise too_slow(seconds) from None
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _json(body: bytes, served: Served | None = None) -> Response:
+    headers = None if served is None else {"x-infrec-model": served.hash}
+    return Response(body, media_type="application/json", headers=headers)
+
+
+def _file(name: str) -> Response:
+    path = STATIC / name
+    if not _PLAIN_NAME.fullmatch(name) or path.suffix not in _TYPES or not path.is_file():
+        raise of_status(404)
+    return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
+
+
+def _told(problem: Problem) -> Response:
+    headers = {name.decode(): value.decode() for name, value in problem.headers}
+    return Response(problem.body, problem.status, headers, media_type="application/json")
+
+
+async def _problem(_: Request, failure: Exception) -> Response:
+    assert isinstance(failure, Problem)
+    return _told(failure)
+
+
+async def _invalid(_: Request, failure: Exception) -> Response:
+    assert isinstance(failure, RequestValidationError)
+    return _told(wishes.invalid(list(failure.errors())))
+
+
+async def _http(_: Request, failure: Exception) -> Response:
+    assert isinstance(failure, HTTPException)
+    headers = [(name.lower().encode(), value.encode()) for name, value in (failure.headers or {}).items()]
+    return _told(of_status(failure.status_code, headers))
+
+
+async def _internal(_: Request, failure: Exception) -> Response:
+    return _told(internal())  # the gate logs what it was
+
+
+# ---- the description ----------------------------------------------------------------------------
+def _body(kind: Any) -> dict[str, Any]:
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}},
+        }
+    }
+
+
+def _description(app: FastAPI) -> dict[str, Any]:
+    """OpenAPI, with the requests' schemas: they are read by hand, so FastAPI does not see them."""
+    if app.openapi_schema is None:
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            summary=app.summary,
+            routes=app.routes,
+        )
+        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        for kind in (wishes.RecommendRequest, wishes.ExplainRequest):
+            own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(own.pop("$defs", {}))
+            schemas[kind.__name__] = own
+        for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape; ours is Error
+            schemas.pop(name, None)
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{}, {"token": []}]
+        app.openapi_schema = found
+    return app.openapi_schema

@@ -1,0 +1,133 @@
+"""Numbers about the service in Prometheus' text format.
+
+Each process counts in its own row of a shared array; whichever is asked adds the rows up.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from infrec.serve.served import Served
+
+ROUTES = (
+    *("/v1/recommend", "/v1/explain", "/v1/items", "/v1/models", "/v1/summary"),
+    *("/healthz", "/readyz", "/metrics", "/openapi.json", "page", "other"),
+)
+STATUSES = (200, 204, 304, 400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 431, 500, 503)
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_ROUTE = {route: at for at, route in enumerate(ROUTES)}
+_STATUS = {status: at for at, status in enumerate(STATUSES)}
+_REQUESTS = 0
+_TIMES = _REQUESTS + len(ROUTES) * len(STATUSES)
+_WIDTH = len(BOUNDS) + 2  # one beyond the last bound, and the sum
+_SINGLE = _TIMES + len(ROUTES) * _WIDTH
+SINGLE = ("refused", "batches", "batched", "reloads", "failed_reloads", "waiting", "resident")
+SLOTS = _SINGLE + len(SINGLE)
+
+
+class Counters:
+    """What this process counts, and the sums over all of them."""
+
+    def __init__(self, file: Path | None = None, row: int = 0, rows: int = 1) -> None:
+        size = 8 * SLOTS * rows
+        if file is None:
+            self._all = memoryview(mmap.mmap(-1, size)).cast("d")
+        else:
+            with file.open("r+b") as handle:
+                self._all = memoryview(mmap.mmap(handle.fileno(), size)).cast("d")
+        self._rows = rows
+        self._mine = self._all[row * SLOTS : (row + 1) * SLOTS]
+        self._began = time.time()
+
+    @staticmethod
+    def create(file: Path, rows: int) -> None:
+        file.write_bytes(bytes(8 * SLOTS * rows))
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        at = _ROUTE.get(route, len(ROUTES) - 1)
+        mine = self._mine
+        mine[_REQUESTS + at * len(STATUSES) + _STATUS.get(status, _STATUS[500])] += 1
+        bucket = 0
+        for bound in BOUNDS:
+            if seconds <= bound:
+                break
+            bucket += 1
+        start = _TIMES + at * _WIDTH
+        mine[start + bucket] += 1
+        mine[start + _WIDTH - 1] += seconds
+
+    def add(self, name: str, amount: float = 1) -> None:
+        self._mine[_SINGLE + SINGLE.index(name)] += amount
+
+    def total(self, name: str) -> float:
+        """What all processes have counted."""
+        at = _SINGLE + SINGLE.index(name)
+        return sum(self._all[at + row * SLOTS] for row in range(self._rows))
+
+    def set(self, name: str, value: float) -> None:
+        self._mine[_SINGLE + SINGLE.index(name)] = value
+
+    def text(self, models: Iterable[Served]) -> str:
+        """Everything, for /metrics."""
+        self.set("resident", resident_bytes())
+        total = [sum(self._all[at + row * SLOTS] for row in range(self._rows)) for at in range(SLOTS)]
+        single = {name: total[_SINGLE + at] for at, name in enumerate(SINGLE)}
+        lines = ["# HELP infrec_requests_total Requests answered.", "# TYPE infrec_requests_total counter"]
+        for route, at in _ROUTE.items():
+            for status, place in _STATUS.items():
+                count = total[_REQUESTS + at * len(STATUSES) + place]
+                if count:
+                    lines.append(f'infrec_requests_total{{route="{route}",status="{status}"}} {count:.0f}')
+        lines += ["# HELP infrec_request_seconds Time from a request's head to its answer."]
+        lines += ["# TYPE infrec_request_seconds histogram"]
+        for route, at in _ROUTE.items():
+            times = total[_TIMES + at * _WIDTH : _TIMES + (at + 1) * _WIDTH]
+            if sum(times[:-1]):
+                lines += _histogram(route, times)
+        for name, kind, help_, value in (
+            ("refused_total", "counter", "Requests refused because too many waited.", single["refused"]),
+            ("batches_total", "counter", "Batches scored.", single["batches"]),
+            ("batched_total", "counter", "Requests in those batches.", single["batched"]),
+            ("reloads_total", "counter", "Models replaced while serving.", single["reloads"]),
+            ("failed_reloads_total", "counter", "Replacements refused.", single["failed_reloads"]),
+            ("waiting", "gauge", "Requests waiting to be scored.", single["waiting"]),
+            ("resident_bytes", "gauge", "Resident memory of the processes that answer.", single["resident"]),
+            ("start_time_seconds", "gauge", "When this process began.", self._began),
+        ):
+            lines += [f"# HELP infrec_{name} {help_}", f"# TYPE infrec_{name} {kind}"]
+            lines.append(f"infrec_{name} {value:.10g}")
+        lines += ["# HELP infrec_model The models that answer.", "# TYPE infrec_model gauge"]
+        for one in models:
+            facts = {"name": one.name, "hash": one.hash, "type": one.model.name}
+            labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in facts.items())
+            lines.append(f"infrec_model{{{labels}}} 1")
+        return "\n".join(lines) + "\n"
+
+
+def resident_bytes() -> int:
+    """The memory of this process that is in RAM now; its peak where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _histogram(route: str, times: list[float]) -> list[str]:
+    lines, below = [], 0.0
+    for bound, count in zip([*BOUNDS, "+Inf"], times[:-1], strict=True):
+        below += count
+        lines.append(f'infrec_request_seconds_bucket{{route="{route}",le="{bound}"}} {below:.0f}')
+    lines.append(f'infrec_request_seconds_sum{{route="{route}"}} {times[-1]:.6f}')
+    lines.append(f'infrec_request_seconds_count{{route="{route}"}} {below:.0f}')
+    return lines
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,232 @@
+"""uvicorn's HTTP protocol with bounds: on connections, on a request's head and time, on what is discarded;
+and with an answer to overload that costs next to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from infrec.serve.gate import ALWAYS, refusal
+from infrec.serve.problems import Problem, too_slow
+from infrec.serve.service import Service
+from infrec.serve.settings import MAX_BODY, MAX_HEAD
+
+_REFUSAL, _LAST_REFUSAL = refusal(), refusal(keep_alive=False)
+_BUSY = b"/v1/recommend"  # what is refused before it is read
+_PLAIN = b"POST /v1/recommend HTTP/1.1\r\n"
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,7})(?:\r\n|$)", re.IGNORECASE)
+_SPECIAL = re.compile(rb"\r\n(?:transfer-encoding|connection|expect|upgrade) *:", re.IGNORECASE)
+
+
+class _Joined:
+    """A transport that sends an answer's head together with its body: one packet, one wake-up."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._to, self._held = transport, b""
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if self._held or not data.startswith(b"HTTP/1.1 ") or data.startswith(b"HTTP/1.1 1"):
+            data, self._held = self._held + data, b""
+            self._to.write(data)
+        else:
+            self._held = data
+
+    def flush(self) -> None:
+        if self._held:
+            self.write(b"")
+
+    def close(self) -> None:
+        self.flush()
+        self._to.close()
+
+
+class Guarded(HttpToolsProtocol):
+    """One connection. `service` is set on a subclass by `guarded_by`."""
+
+    service: Service
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head = 0  # bytes of the request's head so far
+        self._head_open = True
+        self._unfinished = 0  # bytes that came since the head began, while it has not ended
+        self._body = 0
+        self._body_open = False
+        self._refused = False
+        self._refused_at = -1e9
+        self._timer: asyncio.TimerHandle | None = None
+
+    # ---- the connection ---------------------------------------------------------------------------
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._joined = _Joined(transport)
+        if len(self.connections) > self.service.settings.connections:
+            self.service.counters.add("refused")
+            transport.write(_LAST_REFUSAL)
+            transport.close()
+        else:
+            self._expect_rest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self.service.overloaded and self._refuse(data):
+            return
+        was_open = self._head_open
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._head_open and was_open:
+            self._unfinished += len(data)
+            if self._unfinished > MAX_HEAD:
+                self._give_up(_HEAD_TOO_LARGE)
+                return
+        if ((self._head_open and self._head) or self._refused) and self._timer is None:
+            self._expect_rest()
+
+    def _refuse(self, data: bytes) -> bool:
+        """Answer a whole plain request for a recommendation without parsing it; False where it is none."""
+        if not data.startswith(_PLAIN) or self._begun or not self._free:
+            return False
+        head, found, body = data.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if not found or length is None or len(body) != int(length[1]) or _SPECIAL.search(head):
+            return False
+        self._arrived()
+        self._count_refusal()
+        self._refused_at = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._keep_alive_again()
+        self.transport.write(_REFUSAL)
+        return True
+
+    @property
+    def _free(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _begun(self) -> bool:
+        """Whether a part of a request has been parsed that has not ended."""
+        return (self._head_open and self._head > 0) or self._refused or self._body_open
+
+    def _count_refusal(self) -> None:
+        self.service.counters.add("refused")
+        self.service.counters.request("/v1/recommend", 503, 0.0)
+
+    def _keep_alive_again(self) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def timeout_keep_alive_handler(self) -> None:
+        """A refusal leaves the timer of the last answer running, which is cheaper; this makes it good."""
+        if self.loop.time() - self._refused_at < self.timeout_keep_alive:
+            self._keep_alive_again()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def send_400_response(self, msg: str) -> None:
+        self._give_up(Problem(400, "bad_request", "what arrived is no HTTP request that can be read."))
+
+    def _give_up(self, problem: Problem) -> None:
+        """Answer in the one shape, without the application, and close."""
+        head = [b"HTTP/1.1 %d Bad Request" % problem.status, b"content-type: application/json"]
+        head += [b"content-length: %d" % len(problem.body), b"connection: close"]
+        head += [name + b": " + value for name, value in ALWAYS]
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(b"\r\n".join([*head, b"", problem.body]))
+            self.service.counters.request("other", problem.status, 0.0)
+        self.transport.close()
+
+    # ---- the head ---------------------------------------------------------------------------------
+    def _expect_rest(self) -> None:
+        seconds = self.service.settings.timeout
+        self._timer = self.loop.call_later(seconds, self._too_slow)
+
+    def _arrived(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            if self._head:
+                self._give_up(too_slow(self.service.settings.timeout))
+            else:  # a connection that never said anything
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        self._head, self._head_open, self._body = 1, True, 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._head += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head += len(name) + len(value) + 4
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._head_open, self._unfinished, self._body_open = False, 0, True
+        self._arrived()
+        if self.transport.is_closing():
+            return
+        if self._head > MAX_HEAD:
+            self._give_up(_HEAD_TOO_LARGE)
+            return
+        if self._free and self.url == _BUSY and self.service.overloaded:
+            self._refused = True
+            self._count_refusal()
+            return
+        super().on_headers_complete()
+        # The task that answers starts after this call, so nothing is written before.
+        self.cycle.transport = self._joined  # type: ignore[assignment]
+
+    def on_response_complete(self) -> None:
+        self._joined.flush()
+        super().on_response_complete()
+
+    # ---- the body ---------------------------------------------------------------------------------
+    def on_body(self, body: bytes) -> None:
+        if self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
+            return
+        self._body += len(body)
+        done = self._refused or self.cycle.response_complete
+        if done and self._body > MAX_BODY:  # nobody reads it any more
+            self.transport.close()
+        elif not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._body_open = False
+        if self._refused:
+            self._refused = False
+            self._arrived()
+            if self.parser.should_keep_alive():
+                self.transport.write(_REFUSAL)
+                self._keep_alive_again()
+            else:
+                self.transport.write(_LAST_REFUSAL)
+                self.transport.close()
+        elif self.cycle is not None:
+            super().on_message_complete()
+
+
+_HEAD_TOO_LARGE = Problem(
+    431, "head_too_large", f"the request line and headers are longer than {MAX_HEAD:,} bytes."
+)
+
+
+def guarded_by(service: Service) -> type[Guarded]:
+    """The protocol for the connections of one service."""
+    return type("GuardedConnection", (Guarded,), {"service": service})

@@ -1,0 +1,141 @@
+"""Starts and stops the service: one process, or several that share a socket and the weights."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import uvicorn
+
+from infrec.errors import ConfigError
+from infrec.serve import app
+from infrec.serve.loading import Source, forbid_jax
+from infrec.serve.protocol import guarded_by
+from infrec.serve.reloading import Refusals, Reloader
+from infrec.serve.served import Served
+from infrec.serve.service import Service
+from infrec.serve.settings import Settings
+from infrec.serve.turns import new_loop
+
+log = logging.getLogger("infrec.serve")
+GRACE = 4  # seconds for requests in flight when stopping; the whole takes less than 5
+Started = Callable[[Settings, list[Served]], None]
+
+
+def run(sources: Sequence[Source], settings: Settings, started: Started = lambda *_: None) -> None:
+    """Serve until SIGTERM or SIGINT. `started` is called once, when the first request can be answered."""
+    forbid_jax()
+    prepare_process()
+    bound = bind(settings)
+    settings = replace(settings, port=bound.getsockname()[1])
+    if settings.workers > 1:
+        from infrec.serve import workers
+
+        workers.run(sources, settings, bound, started)
+        return
+    service = Service(settings, [source.name for source in sources])
+    reloader = Reloader(sources, service.put, service.counters.add)
+    reloader.load_all()
+    watching = threading.Thread(
+        target=reloader.run, args=(Refusals(service.counters).tell,), name="reloading", daemon=True
+    )
+    server = Server(service, bound)
+    signal.signal(signal.SIGHUP, lambda *_: reloader.ask())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.stop())
+    watching.start()
+    started(settings, service.models())
+    server.run()
+    reloader.stop()
+    service.close()
+    log.info("stopped")
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our protocol and our signals."""
+
+    def __init__(self, service: Service, bound: socket.socket) -> None:
+        self._service, self._bound = service, bound
+        super().__init__(
+            uvicorn.Config(
+                app.create(service),
+                http=guarded_by(service),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=GRACE,
+                timeout_keep_alive=max(5, int(service.settings.timeout)),
+                backlog=min(2048, 2 * service.settings.connections),
+            )
+        )
+
+    def capture_signals(self) -> Any:  # the caller's handlers call `stop`
+        return nullcontext()
+
+    def stop(self) -> None:
+        self._service.stopping = True
+        self.should_exit = True
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(self.serve([self._bound]))
+
+
+def leave_soon() -> None:
+    """End this process although a thread may still be at a long explanation that nobody waits for."""
+    last = threading.Timer(0.5, os._exit, (0,))
+    last.daemon = True
+    last.start()
+
+
+def bind(settings: Settings) -> socket.socket:
+    """The listening socket, or what stands in its way."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # With its protocol named, asyncio switches Nagle's algorithm off: an answer leaves at once, not in 40 ms.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((settings.host, settings.port))
+        bound.listen(2048)  # whoever comes before the first answer waits instead of failing
+    except (OSError, OverflowError) as failure:
+        bound.close()
+        reason = getattr(failure, "strerror", None) or str(failure)
+        raise ConfigError(
+            f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another port or host."
+        ) from None
+    bound.set_inheritable(True)
+    return bound
+
+
+def prepare_process() -> None:
+    """What every process that answers needs: quick switches between threads, sockets, a log."""
+    sys.setswitchinterval(
+        0.0001
+    )  # scoring must not wait 5 ms for the event loop to pause, nor it for scoring
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536) if hard > 0 else 65_536, hard))
+    _log_to_stderr()
+
+
+def _log_to_stderr() -> None:
+    if not log.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        log.addHandler(handler)
+    log.setLevel(os.environ.get("INFREC_LOG", "INFO").upper())
+    log.propagate = False
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)

@@ -1,0 +1,318 @@
+// The page: reads the address, asks the service, shows the answers. Everything shown follows from `state`.
+
+import { server, keepToken, takeToken } from "./api.js";
+import { announce, byId, count, el, plural, title, titled } from "./dom.js";
+import { about, ask, List, Ties } from "./recommendations.js";
+import { Search, showPicks } from "./search.js";
+import { address, onChange, state, update } from "./state.js";
+import { SummaryView } from "./summary.js";
+import { followTheme } from "./theme-switch.js";
+
+const AT_A_TIME = 8; // questions at once
+const known = new Map(); // item id as text → what the service said about it
+let models = [];
+let asking = null;
+let shown = ""; // the question whose answer is on the page
+
+const remember = (items) => items.forEach((item) => known.set(String(item.item), item));
+const named = (name) => models.find((model) => model.name === name);
+const main = () => named(state.model) ?? models.find((model) => model.default) ?? models[0];
+const beside = () => (state.beside === main()?.name ? null : (named(state.beside) ?? null));
+const find = (q, limit) => server.get(`v1/items?${new URLSearchParams({ q, limit, model: main().name })}`);
+const explorable = () => models.filter((model) => model.explorable);
+
+// ---- picks -----------------------------------------------------------------------------------------------
+function toggle(item) {
+  remember([item]);
+  const id = String(item.item);
+  const has = state.likes.includes(id);
+  announce(`${title(item)} ${has ? "removed" : "picked"}`);
+  update({ likes: has ? state.likes.filter((other) => other !== id) : [...state.likes, id], k: 10 });
+}
+
+const search = new Search({
+  model: () => (main() ? { model: main().name } : {}),
+  picked: (id) => state.likes.includes(String(id)),
+  toggle,
+  undo: () => state.likes.length && toggle(known.get(state.likes.at(-1)) ?? { item: state.likes.at(-1) }),
+});
+
+const picksShown = () => showPicks(state.likes.map((id) => known.get(id) ?? { item: id }), toggle);
+
+/** Picks from the address are only ids: ask what they are called, a few at a time. An id is its own best match. */
+async function namePicks() {
+  const strangers = state.likes.filter((id) => !known.has(id));
+  for (let at = 0; at < strangers.length; at += AT_A_TIME) {
+    const some = strangers.slice(at, at + AT_A_TIME);
+    const answers = await Promise.all(some.map((id) => find(id, 1)));
+    remember(answers.flatMap(({ items }) => items));
+    picksShown();
+  }
+}
+
+// ---- what is recommended ---------------------------------------------------------------------------------
+const lists = [0, 1].map(() => new List({ like: toggle }));
+const ties = new Ties();
+
+async function recommend() {
+  const pair = [main(), beside()].filter(Boolean);
+  const question = { history: state.likes, k: state.k, genres: state.genres };
+  const key = JSON.stringify([pair.map((model) => [model.name, model.hash]), question]);
+  if (key === shown) return;
+  asking?.abort();
+  const mine = (asking = new AbortController());
+  const area = byId("lists");
+  if (area.childElementCount !== (pair.length === 2 ? 3 : 1)) {
+    area.replaceChildren(...(pair.length === 2 ? [lists[0].node, ties.node, lists[1].node] : [lists[0].node]));
+    area.classList.toggle("two", pair.length === 2);
+  }
+  pair.forEach((_, at) => lists[at].showWaiting());
+  area.setAttribute("aria-busy", "true");
+  try {
+    const answers = await Promise.all(pair.map((model) => ask(model, question, mine.signal)));
+    showAnswers(pair, answers, question);
+    shown = key;
+    await noticeReload(pair, answers);
+  } catch (failure) {
+    if (failure.name === "AbortError" || mine.signal.aborted) return;
+    shown = "";
+    complain("notice", failure);
+  } finally {
+    if (asking === mine) area.setAttribute("aria-busy", "false");
+  }
+}
+
+function showAnswers(pair, answers, { history, k }) {
+  byId("notice").hidden = true;
+  answers.forEach((answer) => remember(answer.items));
+  const ids = answers.map((answer) => answer.items.map((item) => String(item.item)));
+  const shared = pair.length === 2 ? ids[0].filter((id) => ids[1].includes(id)) : [];
+  const places = pair.map((_, at) => new Map(ids[at].map((id, rank) => [id, rank + 1])));
+  const fresh = pair.map((model, at) => {
+    const other = pair[1 - at];
+    const mark = (place) => ({ shared: Boolean(place), text: place ? `also no. ${place} there` : "only here" });
+    const marks = other && ((item) => mark(places[1 - at].get(String(item.item))));
+    return lists[at].show(answers[at], model, history, { compact: pair.length === 2, marks });
+  });
+  const overlap = byId("overlap");
+  overlap.hidden = pair.length < 2;
+  const total = Math.max(...ids.map((list) => list.length), 0);
+  overlap.replaceChildren(
+    el("span", {}, el("strong", {}, `${shared.length} of ${total}`), " titles are in both lists"),
+    ...legend(pair),
+  );
+  if (pair.length === 2) ties.between(lists[0], lists[1], shared);
+  const nothing = !ids[0].length;
+  const popular = answers.some((answer) => answer.source === "popular");
+  if (nothing) tell("notice", "No title is left with these genres. Allow another one.");
+  else if (popular) tell("notice", "None of your picks is known to the model; these are its popular titles.");
+  byId("more").hidden = ids[0].length < k || k >= 50;
+  announce(
+    nothing
+      ? "No recommendations with these genres"
+      : `${plural(ids[0].length, "recommendation")}, ${fresh[0]} new. First: ${title(answers[0].items[0])}.` +
+          (pair.length === 2 ? ` ${shared.length} of ${total} in both lists.` : ""),
+  );
+}
+
+/** What the bars mean, where no heading stands over them. */
+function legend(pair) {
+  if (!pair.some((model) => model.explains)) return [];
+  const key = (kind, text) => el("span", { class: `key ${kind}` }, text);
+  const synthetic = pair.some((model) => model.summary);
+  return [key("pick", "your picks"), ...(synthetic ? [key("user", "synthetic users behind it")] : [])];
+}
+
+/** A model replaced while the page was open: fetch what has changed. */
+async function noticeReload(pair, answers) {
+  const changed = pair.some((model, at) => answers[at].model.hash !== model.hash);
+  if (changed) await start();
+}
+
+// ---- what one chooses from -------------------------------------------------------------------------------
+function showControls() {
+  const option = (model) => el("option", { value: model.name }, `${model.name}: ${about(model)}`);
+  const current = main();
+  byId("model").replaceChildren(...models.map(option));
+  byId("model").value = current.name;
+  const others = models.filter((model) => model !== current);
+  byId("beside").replaceChildren(el("option", { value: "" }, "nothing else"), ...others.map(option));
+  byId("beside").value = beside()?.name ?? "";
+  byId("beside-part").hidden = models.length < 2;
+  const genres = current.genres ?? [];
+  byId("genre-part").hidden = !genres.length;
+  byId("genre-text").textContent = state.genres.length ? `only ${state.genres.join(", ")}` : "in any genre";
+  const list = byId("genre-list");
+  if (list.dataset.of !== genres.join("|")) {
+    list.dataset.of = genres.join("|");
+    const box = (genre) => el("input", { type: "checkbox", name: "genre", value: genre });
+    list.replaceChildren(...genres.map((genre) => el("label", {}, box(genre), el("span", {}, genre))));
+  }
+  list.querySelectorAll("input").forEach((box) => (box.checked = state.genres.includes(box.value)));
+}
+
+/** What answers, to the letter. */
+function showProvenance() {
+  const size = (model) => `${plural(model.items, "title")}, ${plural(model.interactions, "interaction")}`;
+  byId("provenance").textContent = models
+    .map((model) => `${model.name}: ${about(model)}, ${size(model)}, ${model.hash}`)
+    .join(" · ");
+}
+
+async function showWall() {
+  const wall = byId("wall");
+  if (wall.dataset.of === main().hash) return;
+  const { items } = await find("", 28);
+  remember(items);
+  wall.dataset.of = main().hash;
+  const button = (item) => el("button", { type: "button", click: () => toggle(item) }, ...titled(item));
+  const size = (at) => `size-${Math.min(4, Math.floor(at / 5))}`; // the best known are the largest
+  wall.replaceChildren(...items.map((item, at) => el("li", { class: size(at) }, button(item))));
+}
+
+byId("model").addEventListener("change", (event) => update({ model: event.target.value }));
+byId("beside").addEventListener("change", (event) => update({ beside: event.target.value }));
+byId("controls").addEventListener("submit", (event) => event.preventDefault());
+byId("genre-list").addEventListener("change", () => {
+  update({ genres: [...byId("genre-list").querySelectorAll("input:checked")].map((box) => box.value) });
+});
+byId("clear").addEventListener("click", () => {
+  update({ likes: [], genres: [], k: 10 });
+  search.focus();
+});
+byId("more").addEventListener("click", () => update({ k: state.k + 10 }));
+for (const event of ["pointerover", "focusin"]) {
+  byId("lists").addEventListener(event, ({ target }) => ties.light(target.closest(".rec")?.dataset.item));
+}
+byId("lists").addEventListener("pointerleave", () => ties.light(null));
+// Native disclosure leaves a menu open when one goes elsewhere; a menu should not stay.
+document.addEventListener("pointerdown", ({ target }) => {
+  if (!byId("genre-part").contains(target)) byId("genre-part").open = false;
+});
+byId("genre-part").addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  byId("genre-part").open = false;
+  byId("genre-part").querySelector("summary").focus();
+});
+
+// ---- the whole -------------------------------------------------------------------------------------------
+const summary = new SummaryView({ explorable, remember, complain: (failure) => complain("summary-notice", failure) });
+let view = null;
+
+/** The frame of the page: which view, which part of it. Stands before the first answer arrives. */
+function frame() {
+  const wanted = state.view === "summary" && (explorable().length || !models.length) ? "summary" : "recommend";
+  if (view !== wanted && view !== null) scrollTo(0, 0);
+  view = wanted;
+  byId("view-recommend").hidden = view !== "recommend";
+  byId("view-summary").hidden = view !== "summary";
+  byId("to-summary").hidden = !explorable().length;
+  byId("start").hidden = state.likes.length > 0;
+  byId("results").hidden = !state.likes.length;
+  for (const [id, target] of [["mark", ""], ["to-recommend", ""], ["to-summary", "summary"]]) {
+    byId(id).href = address({ view: target });
+    if (id !== "mark" && (target || "recommend") === view) byId(id).setAttribute("aria-current", "page");
+    else byId(id).removeAttribute("aria-current");
+  }
+  document.title = view === "summary" ? "The summary · infrec" : "infrec";
+}
+
+async function render() {
+  frame();
+  if (!models.length) return;
+  if (view === "summary") return summary.show();
+  showControls();
+  const empty = !state.likes.length;
+  if (empty) {
+    forget();
+    lists.forEach((list) => list.clear());
+    byId("notice").hidden = true;
+  }
+  picksShown();
+  try {
+    await Promise.all([empty ? showWall() : recommend(), namePicks()]);
+  } catch (failure) {
+    complain("notice", failure);
+  }
+}
+
+function forget() {
+  asking?.abort();
+  shown = "";
+}
+
+function tell(where, text) {
+  byId(where).textContent = text;
+  byId(where).hidden = false;
+}
+
+/** A lost server has its own bar; what else went wrong is said where it happened. */
+function complain(where, failure) {
+  if (failure.status === 401) askToken();
+  else if (failure.status) tell(where, failure.message);
+  else if (!server.down && failure.name !== "AbortError") throw failure;
+}
+
+function askToken() {
+  const form = byId("token-form");
+  const again = !form.hidden;
+  form.hidden = false;
+  byId("token-label").textContent = again
+    ? "That was not this server’s token. It was printed when the server started."
+    : "This server asks for its token. It was printed when the server started.";
+  byId("token").focus();
+  byId("token").select();
+}
+
+async function start() {
+  try {
+    ({ models } = await server.get("v1/models"));
+    byId("token-form").hidden = true;
+    showProvenance();
+    await render();
+  } catch (failure) {
+    complain("notice", failure);
+  }
+}
+
+let countdown = null;
+server.addEventListener("change", ({ detail: { wait, reason } }) => {
+  clearInterval(countdown);
+  byId("connection").hidden = !server.down;
+  document.body.classList.toggle("offline", server.down);
+  if (!server.down) {
+    byId("connection-text").textContent = "";
+    return;
+  }
+  const until = Date.now() + wait;
+  const text = `${reason} Your picks are kept.`;
+  if (byId("connection-text").textContent !== text) byId("connection-text").textContent = text; // said once
+  const tick = () => {
+    const left = Math.ceil((until - Date.now()) / 1000);
+    byId("connection-countdown").textContent = left > 1 ? `Trying again in ${count(left)} s` : "Trying again …";
+  };
+  tick();
+  countdown = setInterval(tick, 500);
+});
+server.addEventListener("back", () => {
+  announce("The server is back.");
+  forget();
+  summary.forget();
+  start();
+});
+byId("connection-retry").addEventListener("click", server.retryNow);
+byId("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  keepToken(byId("token").value);
+  start();
+});
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the fragment is taken: it holds the picks
+  byId("main").focus();
+});
+
+takeToken();
+followTheme();
+onChange(render);
+frame();
+start();

@@ -1,0 +1,56 @@
+// What the page shows, kept in the address: #like=260&like=1196&model=full&beside=small&genre=Drama&view=summary
+// A reload, a bookmark or a shared link brings back the same page; nothing is stored anywhere else.
+
+const SINGLE = ["model", "beside", "view", "which", "sort", "user"];
+
+const PAUSE = 120; // ms
+
+export const state = { likes: [], genres: [], k: 10 };
+const listeners = [];
+let writing = null;
+
+function parse() {
+  const fragment = new URLSearchParams(location.hash.slice(1));
+  state.likes = [...new Set(fragment.getAll("like"))];
+  state.genres = [...new Set(fragment.getAll("genre"))];
+  state.k = Math.min(50, Math.max(10, Number(fragment.get("k")) || 10));
+  for (const name of SINGLE) state[name] = fragment.get(name) ?? "";
+}
+
+/** The address of the page with these changes. */
+export function address(changes = {}) {
+  const next = { ...state, ...changes };
+  const fragment = new URLSearchParams();
+  for (const id of next.likes) fragment.append("like", id);
+  for (const genre of next.genres) fragment.append("genre", genre);
+  for (const name of SINGLE) if (next[name]) fragment.append(name, next[name]);
+  if (next.k !== 10) fragment.append("k", next.k);
+  return `#${fragment}`;
+}
+
+/** Change what is shown. Going to another view is a step that the browser's back button undoes. */
+export function update(changes, { step = false } = {}) {
+  Object.assign(state, changes);
+  clearTimeout(writing);
+  // Browsers refuse an address that changes too often (a key held down): it follows a moment later.
+  if (step) history.pushState(null, "", address());
+  else writing = setTimeout(write, PAUSE, location.hash);
+  for (const listener of listeners) listener(state);
+}
+
+/** Unless a link or the back button has been quicker: then what it says counts. */
+function write(from) {
+  if (location.hash === from && address() !== from) history.replaceState(null, "", address());
+}
+
+export function onChange(listener) {
+  listeners.push(listener);
+}
+
+addEventListener("hashchange", () => {
+  clearTimeout(writing);
+  parse();
+  for (const listener of listeners) listener(state);
+});
+addEventListener("pagehide", () => write(location.hash));
+parse();

@@ -1,0 +1,192 @@
+"""Several processes behind one socket: a supervisor that loads models once, and workers that map them.
+
+Workers are started fresh (spawned, not forked: BLAS and Arrow keep threads). The supervisor loads and fits,
+puts the arrays into a file that the workers map, replaces a worker that dies, and passes signals on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from infrec.errors import InfrecError
+from infrec.serve.counters import Counters
+from infrec.serve.loading import Source, forbid_jax
+from infrec.serve.reloading import Refusals, Reloader
+from infrec.serve.served import Served
+from infrec.serve.service import Service
+from infrec.serve.settings import Settings
+from infrec.serve.sharing import Shared, attach, publish
+
+log = logging.getLogger("infrec.serve")
+_spawn = multiprocessing.get_context("spawn")
+
+
+class Supervisor:
+    """Owns the models' files and the workers."""
+
+    def __init__(self, sources: Sequence[Source], settings: Settings, bound: socket.socket, folder: Path):
+        self._names = [source.name for source in sources]
+        self._settings, self._bound, self._folder = settings, bound, folder
+        self._counts = folder / "counters"
+        Counters.create(self._counts, settings.workers + 1)
+        self._own = Counters(self._counts, settings.workers, settings.workers + 1)
+        self._current: dict[str, Shared] = {}
+        self._models: dict[str, Served] = {}
+        self._old: list[Path] = []
+        self._number = 0
+        self._workers: list[tuple[BaseProcess, Connection]] = []
+        self._stopping = False
+        self._refusals = Refusals(self._own)
+        self.reloader = Reloader(sources, self._put, self._own.add)
+
+    def run(self, started: Callable[[Settings, list[Served]], None]) -> None:
+        self._workers = [self._start(row) for row in range(self._settings.workers)]
+        try:
+            self.reloader.load_all()
+            if not self._wait_until_ready():
+                raise InfrecError("a worker could not start; its reason is above.")
+            if not self._stopping:
+                started(self._settings, [self._models[name] for name in self._names])
+                self._models.clear()  # the workers have them mapped; here they would be a second copy
+            looking = threading.Thread(target=self.reloader.run, args=(self._each_second,), daemon=True)
+            looking.start()
+            while not self._stopping:
+                time.sleep(0.1)
+            self.reloader.stop()
+        finally:
+            self._stop_workers()
+
+    def stop(self) -> None:
+        """Soon; safe in a signal handler."""
+        self._stopping = True
+
+    def _put(self, served: Served) -> None:
+        """Publish a model and tell every worker; files two generations old are in nobody's hands."""
+        self._number += 1
+        shared = publish(served, self._folder / f"model-{self._number}")
+        before = self._current.get(served.name)
+        self._current[served.name] = shared
+        self._models[served.name] = served
+        for _, pipe in self._workers:
+            with contextlib.suppress(OSError):
+                pipe.send(shared)
+        for file in self._old:
+            file.unlink(missing_ok=True)
+        self._old = [] if before is None else [before.file]
+        if before is not None:
+            self._models.clear()
+
+    def _start(self, row: int) -> tuple[BaseProcess, Connection]:
+        ours, theirs = _spawn.Pipe()
+        process = _spawn.Process(
+            target=_work,
+            args=(self._settings, self._names, self._bound, theirs, self._counts, row),
+            name=f"infrec-worker-{row}",
+            daemon=True,
+        )
+        process.start()
+        theirs.close()
+        for shared in self._current.values():
+            ours.send(shared)
+        return process, ours
+
+    def _wait_until_ready(self) -> bool:
+        for process, pipe in self._workers:
+            while not pipe.poll(0.1):
+                if not process.is_alive() or self._stopping:
+                    return self._stopping
+            try:
+                pipe.recv()
+            except EOFError:
+                return False
+        return True
+
+    def _each_second(self) -> None:
+        self._refusals.tell()
+        for row, (process, pipe) in enumerate(self._workers):
+            if not process.is_alive() and not self._stopping:
+                log.error("worker %d ended with code %s; starting another", row, process.exitcode)
+                pipe.close()
+                self._workers[row] = self._start(row)
+
+    def _stop_workers(self) -> None:
+        for process, _ in self._workers:
+            process.terminate()
+        end = time.monotonic() + 4.7
+        for process, _ in self._workers:
+            process.join(max(0.0, end - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+
+
+def run(
+    sources: Sequence[Source],
+    settings: Settings,
+    bound: socket.socket,
+    started: Callable[[Settings, list[Served]], None],
+) -> None:
+    """Serve with several processes until SIGTERM or SIGINT."""
+    folder = Path(tempfile.mkdtemp(prefix="infrec-serve-"))
+    try:
+        supervisor = Supervisor(sources, settings, bound, folder)
+        signal.signal(signal.SIGHUP, lambda *_: supervisor.reloader.ask())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: supervisor.stop())
+        supervisor.run(started)
+        log.info("stopped")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _work(
+    settings: Settings,
+    names: Sequence[str],
+    bound: socket.socket,
+    pipe: Connection,
+    counts: Path,
+    row: int,
+) -> None:
+    """A worker's whole life."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the supervisor says when
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    from infrec.serve import server
+
+    forbid_jax()
+    server.prepare_process()
+    service = Service(settings, names, Counters(counts, row, settings.workers + 1))
+    while not service.ready:
+        service.put(attach(pipe.recv()))
+    running = server.Server(service, bound)
+    signal.signal(signal.SIGTERM, lambda *_: running.stop())
+    threading.Thread(target=_listen, args=(pipe, service, running), name="reloading", daemon=True).start()
+    pipe.send("ready")
+    running.run()
+    service.close()
+    server.leave_soon()
+
+
+def _listen(pipe: Connection, service: Service, running: Any) -> None:
+    """Take over the models that the supervisor sends; stop when it is gone."""
+    while True:
+        try:
+            shared = pipe.recv()
+        except (EOFError, OSError):
+            running.stop()
+            return
+        try:
+            service.put(attach(shared))
+        except OSError as failure:  # a newer one follows
+            log.warning("model %s was replaced before it was taken over: %s", shared.name, failure)

@@ -1,0 +1,175 @@
+"""Answers without HTTP: the same as the Python API's, whoever shares the batch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError
+from infrec.models import EASE, InfiniteAE
+from infrec.serve.answering import Wish, explain, recommend
+from infrec.serve.catalogue import Catalogue
+from infrec.serve.loading import Source, load, sources
+from infrec.serve.problems import Problem
+from infrec.serve.served import Served
+from infrec.serve.sharing import attach, publish
+
+
+@pytest.fixture(scope="module")
+def served(folders: Path) -> Served:
+    return load(Source("full", folders / "full"))
+
+
+def asked(served: Served, **wish: Any) -> dict[str, Any]:
+    (answer,) = recommend(served, [Wish(**wish)])
+    assert isinstance(answer, bytes), answer
+    return json.loads(answer)
+
+
+def ids(answer: dict[str, Any]) -> list[Any]:
+    return [item["item"] for item in answer["items"]]
+
+
+def test_it_recommends_what_the_python_api_recommends(served: Served, model: InfiniteAE) -> None:
+    table = model.recommend(histories=[[100, 104, 108]], k=7).to_pydict()
+    answer = asked(served, history=[100, "104", 108, "nobody"], k=7)
+    assert ids(answer) == table["item"]
+    assert [item["title"] for item in answer["items"]] == table["title"]
+    np.testing.assert_allclose([item["score"] for item in answer["items"]], table["score"], rtol=1e-5)
+    assert (answer["source"], answer["unknown"]) == ("model", ["nobody"])
+    known = model.recommend([17], k=5).to_pydict()
+    assert ids(asked(served, user="17", k=5)) == known["item"]
+
+
+def test_a_batch_gives_everybody_what_they_get_alone_to_the_last_bit(
+    served: Served, films: Interactions
+) -> None:
+    rng = np.random.default_rng(1)
+    wishes = [Wish(history=rng.choice(np.arange(100, 140), n, replace=False).tolist()) for n in range(24)]
+    wishes += [
+        Wish(user=3, k=40),
+        Wish(history=[101], genres=["drama"]),
+        Wish(history=[101], only=[102, 103]),
+    ]
+    together = recommend(served, wishes)
+    assert together == [recommend(served, [wish])[0] for wish in wishes]
+
+
+def test_nothing_known_gives_the_popular_items(served: Served, films: Interactions) -> None:
+    popular = (np.argsort(-films.item_counts, kind="stable")[:5] + 100).tolist()
+    for wish in ({"history": []}, {"history": ["x"]}, {"user": "stranger"}):
+        answer = asked(served, k=5, **wish)
+        assert answer["source"] == "popular" and ids(answer) == popular
+    assert asked(served, user="stranger")["unknown"] == ["stranger"]
+
+
+def test_filters(served: Served) -> None:
+    every = ids(asked(served, history=[100], k=1000))
+    assert len(every) == 39 and 100 not in every
+    assert len(ids(asked(served, history=[100], k=1000, exclude_seen=False))) == 40
+    assert set(ids(asked(served, history=[100], only=[101, 102, 100], k=9))) == {101, 102}
+    assert every[0] not in ids(asked(served, history=[100], exclude=[every[0]], k=1000))
+    crime = asked(served, history=[100], genres=["CRIME"], k=1000)["items"]
+    assert len(crime) == 10 and all("Crime" in item["genres"] for item in crime)
+    for wish, word in (({"only": ["x"]}, "only"), ({"genres": ["Jazz"]}, "Jazz")):
+        (problem,) = recommend(served, [Wish(history=[100], **wish)])
+        assert isinstance(problem, Problem) and problem.status == 422 and word in problem.message
+
+
+def test_reasons_add_up(served: Served, model: InfiniteAE) -> None:
+    own = model.explain([100, 104], 108)
+    told = json.loads(explain(served, Wish(history=[100, 104]), "108"))
+    assert told["score"] == pytest.approx(own.score, rel=1e-5)
+    added = sum(reason["contribution"] for reason in told["items"])
+    assert added == pytest.approx(told["score"] - told["baseline"], abs=1e-5)
+    # Real users stay unnamed: their tastes are nobody's business.
+    assert all(person["user"] is None and person["likes"] == [] for person in told["users"])
+    because = asked(served, history=[100, 104], k=3, explain=2)["items"][0]["because"]
+    assert [len(because[part]) for part in ("items", "users")] == [2, 2]
+
+
+def test_synthetic_users_have_names_and_tastes(folders: Path) -> None:
+    small = load(Source("small", folders / "small"))
+    told = json.loads(explain(small, Wish(history=[100]), 104))
+    assert {person["user"] for person in told["users"]} == set(range(12))
+    assert all(person["likes"] for person in told["users"])
+    assert sum(person["contribution"] for person in told["users"]) == pytest.approx(told["score"], abs=1e-5)
+
+
+def test_a_summary_can_be_explored_and_real_users_cannot(served: Served, folders: Path) -> None:
+    small = load(Source("small", folders / "small"))
+    seen = small.explore(served)
+    assert seen["original_users"] == 90 and len(seen["users"]) == 12
+    for row, user in enumerate(seen["users"]):
+        held = sorted(seen["items"][place]["item"] for place in user["items"])
+        assert held == (np.flatnonzero(small.log.matrix[[row]].toarray()) + 100).tolist()
+    originals = {item["item"]: item["original"] for item in seen["items"]}
+    assert originals == dict(zip(range(100, 140), served.catalogue.counts.tolist(), strict=True))
+    assert 0 in [item["popularity"] for item in seen["items"]], "what vanished is shown too"
+    with pytest.raises(Problem, match="not served from a summary"):
+        served.explore(None)
+
+
+def test_search_finds_titles_words_and_ids(served: Served) -> None:
+    catalogue: Catalogue = served.catalogue
+    titles = [catalogue.titles[at] for at in catalogue.search("film", 40)]
+    assert titles[-1] == "The Film, Again" and len(titles) == 38
+    assert [catalogue.titles[at] for at in catalogue.search("  AMELIE", 5)] == ['Amélie & "Zoë" \\ ']
+    assert catalogue.search("137", 5)[0] == 37
+    assert catalogue.search("no such thing", 5) == []
+    popular = catalogue.search("", 3)
+    assert catalogue.counts[popular].tolist() == sorted(catalogue.counts, reverse=True)[:3]
+
+
+def test_what_workers_map_answers_the_same(served: Served, tmp_path: Path) -> None:
+    shared = publish(served, tmp_path / "arrays")
+    assert len(shared.frame) < shared.file.stat().st_size, "the arrays are not in the file"
+    again = attach(shared)
+    wish = Wish(history=[100, 103], k=9)
+    assert recommend(again, [wish]) == recommend(served, [wish])
+    assert isinstance(again.model, InfiniteAE) and not again.model.alpha.flags.writeable
+
+
+def test_other_models_are_served_as_far_as_they_go(films: Interactions, tmp_path: Path) -> None:
+    EASE(reg=10).fit(films).save(tmp_path / "ease")
+    served = load(Source("ease", tmp_path / "ease"))
+    assert len(asked(served, history=[100], k=3, explain=1)["items"]) == 3
+    with pytest.raises(Problem, match="cannot explain"):
+        explain(served, Wish(history=[100]), 101)
+
+
+def test_names_of_models(tmp_path: Path) -> None:
+    found = sources([str(tmp_path / "a"), f"b={tmp_path / 'a'}"])
+    assert [source.name for source in found] == ["a", "b"]
+    with pytest.raises(ConfigError, match="two models are named 'a'"):
+        sources([str(tmp_path / "a"), str(tmp_path / "x" / "a")])
+
+
+def test_a_model_that_needs_jax_is_refused_in_one_sentence(folders: Path) -> None:
+    """In a process of its own: forbidding JAX is for good."""
+    code = f"""
+import sys
+from pathlib import Path
+from infrec.errors import InfrecError
+from infrec.models import InfiniteAE
+from infrec.serve.loading import Source, forbid_jax, load
+forbid_jax()
+load(Source("small", Path({str(folders / "small")!r})))
+assert "jax" not in sys.modules
+def needs_jax(self, histories):
+    import jax
+InfiniteAE._score = needs_jax
+try:
+    load(Source("full", Path({str(folders / "full")!r})))
+except InfrecError as refused:
+    print(refused)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "needs JAX" in told and told.count("\n") == 1

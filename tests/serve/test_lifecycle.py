@@ -1,0 +1,262 @@
+"""A server's life: models replaced under load, damaged ones refused, tokens, processes, a clean end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+from infrec.distillation import Summary
+from infrec.models import InfiniteAE
+from tests.serve.conftest import Answer, Running, serving
+
+RELOADED = "reloaded"
+
+
+def small(films: Interactions, folder: Path, first: int) -> None:
+    """A summary of twelve users, another one for each `first`."""
+    Summary.of(films.select_users(np.arange(first, first + 12)), about={"reg": 1.0}).save(folder)
+
+
+@contextmanager
+def under_load(server: Running, clients: int = 3) -> Iterator[list[Answer | Exception]]:
+    """Requests without pause while the block runs; what came back is in the list."""
+    got: list[Answer | Exception] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            try:
+                got.append(server.recommend(history=[100, 104], k=3))
+            except Exception as failure:
+                got.append(failure)
+
+    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield got
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def hash_of(server: Running) -> str:
+    return str(server.recommend(history=[100]).json["model"]["hash"])
+
+
+@pytest.fixture(scope="module")
+def living(films: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Path]]:
+    """One server over a directory that the tests replace."""
+    folder = tmp_path_factory.mktemp("living")
+    small(films, folder / "model", 0)
+    with serving(folder / "log", folder / "model") as running:
+        yield running, folder / "model"
+
+
+def test_a_replaced_directory_is_loaded_without_a_failed_request(
+    living: tuple[Running, Path], films: Interactions
+) -> None:
+    server, folder = living
+    hashes = [hash_of(server)]
+    with under_load(server) as got:
+        for first in (20, 40):
+            small(films, folder, first)
+            end = time.monotonic() + 20
+            while hash_of(server) == hashes[-1]:
+                assert time.monotonic() < end, server.log.read_text()
+                time.sleep(0.05)
+            hashes.append(hash_of(server))
+    assert len(got) > 20 and all(isinstance(answer, Answer) and answer.status == 200 for answer in got)
+    seen = {answer.json["model"]["hash"] for answer in got if isinstance(answer, Answer)}
+    assert len(set(hashes)) == 3 and set(hashes[1:]) <= seen <= set(hashes)
+
+
+@pytest.mark.parametrize("damage", ["a byte", "cut off", "no manifest", "another thing", "gone"])
+def test_a_damaged_directory_leaves_the_old_model_serving(
+    living: tuple[Running, Path], films: Interactions, damage: str
+) -> None:
+    server, folder = living
+    before = hash_of(server)
+    log_size = len(server.log.read_text())
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy)
+    file = copy / "interactions.parquet"
+    data = bytearray(file.read_bytes())
+    if damage == "a byte":
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+    elif damage == "cut off":
+        file.write_bytes(data[:100])
+    elif damage == "another thing":
+        (copy / "manifest.json").write_text("[]")
+    elif damage == "no manifest":
+        (copy / "manifest.json").unlink()
+    with under_load(server, 1) as got:
+        shutil.rmtree(folder)
+        if damage != "gone":
+            copy.rename(folder)
+        server.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 10
+        while "stays as it is" not in server.log.read_text()[log_size:]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    assert all(isinstance(answer, Answer) and answer.status == 200 for answer in got)
+    assert hash_of(server) == before and server.get("/readyz").status == 200
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(copy, ignore_errors=True)
+    small(films, folder, 50 + len(damage))  # and a sound one is taken again
+    end = time.monotonic() + 20
+    while hash_of(server) == before:
+        assert time.monotonic() < end, server.log.read_text()
+        time.sleep(0.05)
+
+
+def test_sighup_loads_again(living: tuple[Running, Path]) -> None:
+    server, _ = living
+    told = server.log.read_text().count(RELOADED)
+    server.process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 10
+    while server.log.read_text().count(RELOADED) == told:
+        assert time.monotonic() < end, server.log.read_text()
+        time.sleep(0.05)
+
+
+def test_sigterm_finishes_what_is_in_flight(living: tuple[Running, Path]) -> None:
+    """The last test with this server. A request whose body is still on its way is answered all the same."""
+    server, _ = living
+    body = b'{"history": [100], "k": 2}'
+    head = b"POST /v1/recommend HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+    idle = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as link:
+        link.sendall(head % server.port + b"Content-Length: %d\r\n\r\n" % len(body) + body[:10])
+        time.sleep(0.3)
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        with pytest.raises(OSError):  # nobody new is taken
+            server.get("/healthz")
+        link.sendall(body[10:])
+        told = link.recv(65536)
+        assert told.startswith(b"HTTP/1.1 200") and b"connection: close" in told
+    assert server.process.wait(10) == 0
+    assert time.monotonic() - began < 5
+    idle.close()
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def several(folders: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Path]]:
+    """Two processes over a copy of the full model, with a token from the environment."""
+    folder = tmp_path_factory.mktemp("several")
+    shutil.copytree(folders / "full", folder / "model")
+    words = (folder / "model", "--workers", 2, "--queue", 1, "--window", 50)
+    with serving(folder / "log", *words, env={"INFREC_TOKEN": "a-token-of-the-tests"}) as running:
+        yield running, folder / "model"
+
+
+def test_the_token_is_needed_for_everything_but_the_page(several: tuple[Running, Path]) -> None:
+    server, _ = several
+    assert "a-token" not in str(server.started) + server.log.read_text()
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic a-token-of-the-tests"}):
+        for path in ("/v1/models", "/metrics", "/openapi.json", "/v1/items", "/nothing"):
+            answer = server.get(path, headers=headers)
+            assert (answer.status, answer.code) == (401, "token_required"), path
+        assert server.post("/v1/recommend", {"history": [100]}, headers).code == "token_required"
+    assert server.get("/").status == server.get("/healthz").status == server.get("/readyz").status == 200
+    assert server.get("/static/index.html").status == 200
+    assert server.get("/v1/models", headers={"Authorization": "Bearer a-token-of-the-tests"}).status == 200
+
+
+def test_several_processes_share_weights_counts_and_reloads(
+    several: tuple[Running, Path], films: Interactions
+) -> None:
+    server, folder = several
+    server.headers = {"Authorization": "Bearer a-token-of-the-tests"}
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    if children.exists():
+        mapping = [
+            Path(f"/proc/{child}/maps").read_text()
+            for child in children.read_text().split()
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()
+        ]
+        assert sum("infrec-serve-" in text and "/model-1" in text for text in mapping) == 2
+    before = hash_of(server)
+    InfiniteAE(reg=20).fit(films).save(folder)
+    end = time.monotonic() + 20
+    while {hash_of(server) for _ in range(6)} & {before}:  # every process has the new one
+        assert time.monotonic() < end, server.log.read_text()
+        time.sleep(0.1)
+    texts = {server.get("/metrics").body.decode().split("\ninfrec_reloads_total ")[1][:1] for _ in range(6)}
+    assert texts == {"1"}
+
+
+def test_a_full_queue_is_told_at_once_and_all_is_well_afterwards(several: tuple[Running, Path]) -> None:
+    """The queue holds one: of many at once some get an answer, the others 503 without waiting."""
+    server, _ = several
+    server.headers = {"Authorization": "Bearer a-token-of-the-tests"}
+    with under_load(server, 12) as got:
+        time.sleep(1.0)
+    statuses = [answer.status for answer in got if isinstance(answer, Answer)]
+    assert len(statuses) == len(got) and set(statuses) == {200, 503}
+    refused = next(answer for answer in got if isinstance(answer, Answer) and answer.status == 503)
+    assert refused.code == "overloaded" and refused.headers["retry-after"] == "1"
+    assert server.recommend(history=[100]).status == 200
+
+
+def test_a_worker_that_dies_is_replaced_and_all_stop_together(several: tuple[Running, Path]) -> None:
+    server, _ = several
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    if not children.exists():
+        pytest.skip("needs /proc to find the workers")
+    workers = [
+        int(child)
+        for child in children.read_text().split()
+        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()
+    ]
+    os.kill(workers[0], signal.SIGKILL)
+    server.wait_for("starting another")
+    began = time.monotonic()
+    assert server.stop(signal.SIGINT) == 0
+    assert time.monotonic() - began < 5
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+def test_another_address_makes_a_token_and_says_it_once(folders: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "log", folders / "small", "--host", "0.0.0.0") as server:
+        token = server.started["token"]
+        assert len(token) >= 32 and token not in server.log.read_text()
+        assert server.get("/v1/models").code == "token_required"
+        assert server.get("/v1/models", headers={"Authorization": f"Bearer {token}"}).status == 200
+
+
+def test_what_cannot_be_served_is_said_in_one_sentence(tmp_path: Path, folders: Path) -> None:
+    def refused(*words: object) -> dict[str, str]:
+        run = subprocess.run(
+            [sys.executable, "-m", "infrec.cli", "serve", *map(str, words), "--json"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert run.returncode in (1, 2) and "Traceback" not in run.stderr
+        error: dict[str, str] = json.loads(run.stdout)["error"]
+        return error
+
+    assert "no directory" in refused(tmp_path / "nothing", "--port", 0)["message"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = refused(folders / "small", "--port", taken.getsockname()[1])
+        assert "cannot listen" in told["message"]
