@@ -12,7 +12,20 @@ from typing import Annotated
 import typer
 
 from infrec import __version__
-from infrec.cli import console, datasets, demo, distill, doctor, evaluate, export, fit, recommend, sample
+from infrec.cli import (
+    console,
+    datasets,
+    demo,
+    distill,
+    doctor,
+    evaluate,
+    export,
+    fit,
+    recommend,
+    reproduce,
+    sample,
+    serve,
+)
 from infrec.errors import ConfigError, InfrecError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -62,6 +75,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("distill")(distill.distill)
 app.command("sample")(sample.sample)
 app.command("export")(export.export)
+app.command("reproduce")(reproduce.reproduce)
+app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from infrec.report.numbers import label, number
@@ -194,13 +194,18 @@ def _legend(axes: Axes) -> None:
 
 
 def _svg(name: str, inches: tuple[float, float], draw: Callable[[Figure], None]) -> str:
-    """Draw, then hand the colours over to the page. Deterministic: no date, ids salted by the name."""
+    """Draw, then hand the colours over to the page."""
+    return on_page(name, drawn(name, inches, draw), _VARIABLES)
+
+
+def drawn(name: str, inches: tuple[float, float], draw: Callable[[Figure], None], **layout: Any) -> str:
+    """A figure as SVG with placeholder colours. Deterministic: no date, ids salted by the name."""
     import matplotlib
     from matplotlib.figure import Figure
 
     settings: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": f"infrec-{name}"}
     with matplotlib.rc_context(settings):
-        figure = Figure(figsize=inches, layout="constrained", facecolor="none")
+        figure = Figure(figsize=inches, facecolor="none", **({"layout": "constrained"} | layout))
         draw(figure)
         for axes in figure.axes:
             axes.set_facecolor("none")
@@ -208,9 +213,13 @@ def _svg(name: str, inches: tuple[float, float], draw: Callable[[Figure], None])
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
-    for placeholder, variable in _VARIABLES.items():
+    return re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+
+
+def on_page(name: str, svg: str, variables: Mapping[str, str]) -> str:
+    """The figure as a part of a page: its colours are the page's, its ids are its own."""
+    for placeholder, variable in variables.items():
         svg = svg.replace(placeholder, variable)
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\s(width|height)="[\d.]+pt"', "", svg, count=2)
     # One page holds several of these: names that matplotlib counts from 1 in each must not meet.
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from infrec.experiments.names import MODELS
+
 SHOWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC")
-LABELS = {"infinite-ae": "∞-AE", "ease": "EASE", "poprec": "PopRec"}
 
 MEANING = {
     "HR@10": "share of a user's held-out items that stand among the first 10 recommendations (%)",
@@ -24,7 +25,7 @@ MEANING = {
 
 def label(model: str) -> str:
     """A model's name as people write it."""
-    return LABELS.get(model, model)
+    return MODELS.get(model, model)
 
 
 def number(metric: str, value: float | None) -> str:

@@ -1,0 +1,156 @@
+"""Records on disk: one JSON line for each finished cell, appended; and who is at work on which cell.
+
+A process that dies while appending leaves a line that is no JSON: it counts as not written. A claim is a file
+locked with flock, so it goes with its process however that ends, and two runners never do the same cell.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from infrec.errors import ArtifactError
+
+Record = dict[str, Any]
+FILE = "records.jsonl"
+REQUIRED = ("cell", "configuration", "seed", "measured", "seconds", "device", "versions")
+_LIBRARIES = ("infrec", "jax", "jaxlib", "optax", "numpy", "scipy")
+
+
+class Records:
+    """The records of one experiment in its directory."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+        self.damaged = 0  # lines that were no records, at the last reading
+
+    @property
+    def path(self) -> Path:
+        return self.directory / FILE
+
+    def read(self) -> dict[str, Record]:
+        """Every whole record by the hash of its cell; the last one where a cell was written twice."""
+        self.damaged, found = 0, {}
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return {}
+        except OSError as failure:
+            raise ArtifactError(
+                f"cannot read {self.path}: {failure.strerror}; choose another place with --records."
+            ) from None
+        for line in lines:
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                whole = isinstance(record, dict) and all(name in record for name in REQUIRED)
+            except ValueError:
+                whole = False
+            if whole:
+                found[record["cell"]] = record
+            else:
+                self.damaged += 1
+        return found
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add one record, synced. It begins a new line even after one that was cut off."""
+        line = json.dumps(plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                end = os.lseek(handle, 0, os.SEEK_END)
+                cut = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
+                os.write(handle, b"\n" * cut + line + b"\n")
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as failure:
+            raise ArtifactError(
+                f"cannot write {self.path}: {failure.strerror}; choose another place with --records."
+            ) from None
+
+    @contextmanager
+    def claim(self, cell: str) -> Iterator[bool]:
+        """Whether the cell is ours to run: False when another process has it. Ours until the block ends."""
+        folder = self.directory / ".claims"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(folder / cell, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as failure:
+            raise ArtifactError(
+                f"cannot write {folder}: {failure.strerror}; choose another place with --records."
+            ) from None
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+            # A process that is about to lock the same file will look for the record next, and find it.
+            # Without one the file must stay: two processes could each lock a file of that name.
+            if cell in self.read():
+                (folder / cell).unlink(missing_ok=True)
+        finally:
+            os.close(handle)
+
+
+def elsewhere(root: Path, own: Path) -> dict[str, Record]:
+    """What the other experiments under `root` have measured, by cell: it need not be measured again."""
+    found: dict[str, Record] = {}
+    for path in sorted(root.glob(f"*/{FILE}")):
+        if path.parent.resolve() != own.resolve():
+            found |= Records(path.parent).read()
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Only what JSON has, numbers to six significant digits; one that is not finite becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if hasattr(value, "item") and not isinstance(value, str | bytes):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def versions() -> dict[str, str]:
+    """Python and the libraries that decide a result."""
+    found = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    if "infrec" not in found:  # run from the source tree
+        from infrec import __version__
+
+        found["infrec"] = __version__
+    return found
+
+
+def device() -> str:
+    """Where the arithmetic ran: JAX's accelerator where there is one, else the CPU and its cores."""
+    if "jax" in sys.modules:
+        import jax
+
+        first = jax.devices()[0]
+        if first.platform != "cpu":
+            return str(first.device_kind)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return f"cpu ({cores} cores)"

@@ -1,0 +1,206 @@
+"""What running a cell means: data in, models fitted, everything measured; one record out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infrec.data import Interactions, registry
+from infrec.errors import InfrecError
+from infrec.experiments import summaries
+from infrec.experiments.cells import DISTILLED, FULL, Cell, Data, Fit
+from infrec.experiments.noise import flip
+from infrec.experiments.records import Record, device, plain, versions
+from infrec.progress import Progress, Stopwatch, silent
+from infrec.splits import Split, holdout
+
+if TYPE_CHECKING:
+    from infrec.evaluation import Evaluation
+    from infrec.models import Recommender
+
+SPLIT_SEED = 42  # the split and the negatives are the same for every seed: what varies is what is studied
+METRICS = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC", "coverage@10", "novelty@10")
+COLDNESS_BINS = 5
+
+
+@lru_cache(maxsize=2)
+def load(dataset: str) -> Split:
+    """The split of a dataset, by name or path: its own where it brings one."""
+    return holdout(registry.load(dataset), seed=SPLIT_SEED)
+
+
+@lru_cache(maxsize=1)
+def noisy(dataset: str, percent: float, seed: int) -> Interactions:
+    """The train part with noise. Validation and test stay as they are."""
+    return flip(load(dataset).train, percent, seed=seed)
+
+
+def run(cell: Cell, folder: Path, progress: Progress = silent) -> Record:
+    """Measure one cell. folder: where distilled summaries are kept."""
+    began, watch = time.perf_counter(), Stopwatch()
+    with watch("load"):
+        split = load(cell.dataset)
+        train = noisy(cell.dataset, cell.data.noise, cell.seed) if cell.data.noise else split.train
+    with watch("data"):
+        fit_on, about = _data(cell, split, train, folder, progress)
+    measured = []
+    for fit in cell.fits:
+        measured += _measure(cell, fit, split, train, fit_on, progress)
+    if "statistics" in cell.beyond:
+        about |= statistics(cell.dataset)
+    return plain(
+        {
+            "cell": cell.hash,
+            "configuration": cell.configuration,
+            "seed": cell.seed,
+            "data": about,
+            "measured": measured,
+            "seconds": {**watch.seconds, "total": time.perf_counter() - began},
+            "device": device(),
+            "versions": versions(),
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+    )
+
+
+# ---- data ------------------------------------------------------------------------------------------------
+def _data(
+    cell: Cell, split: Split, train: Interactions, folder: Path, progress: Progress
+) -> tuple[Interactions, dict[str, Any]]:
+    """What the models are fitted on, and the figures about it that belong in the record."""
+    chosen, about = train, {}
+    if cell.data.source == DISTILLED:
+        noisy_split = Split(train, split.val, split.test, split.name)
+        made = summaries.summary(
+            noisy_split, cell.data, dataset=cell.dataset, seed=cell.seed, folder=folder, progress=progress
+        )
+        chosen, about = made, summaries.facts(made)
+    elif cell.data.source != FULL:
+        chosen = _sample(train, cell.data, cell.seed)
+    size = {"users": chosen.n_users, "items": chosen.n_items, "interactions": chosen.n_interactions}
+    return chosen, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
+
+
+def _sample(train: Interactions, data: Data, seed: int) -> Interactions:
+    from infrec.distillation.summary import Summary
+    from infrec.samplers import REG_GRID, sample
+
+    chosen = sample(train, strategy=data.source, users=data.users, seed=seed)
+    return Summary.of(chosen, about={"reg_grid": REG_GRID}, kind="sample")
+
+
+def statistics(dataset: str) -> dict[str, Any]:
+    """The dataset as it is loaded, before anything is held out, and what the split makes of it."""
+    log, split = registry.load(dataset), load(dataset)
+    report = log.report
+    return {
+        "loaded_users": log.n_users,
+        "loaded_items": log.n_items,
+        "loaded_interactions": log.n_interactions,
+        "rows": report.rows if report else log.n_interactions,
+        "repeated": sum(report.dropped.values()) if report else 0,
+        "users": split.train.n_users,
+        "train": split.train.n_interactions,
+        "validation": split.val.n_interactions,
+        "test": split.test.n_interactions,
+        "users_without_validation": int((split.val.user_counts == 0).sum()),
+        "split": split.name,
+    }
+
+
+# ---- models ----------------------------------------------------------------------------------------------
+def _measure(
+    cell: Cell, fit: Fit, split: Split, train: Interactions, fit_on: Interactions, progress: Progress
+) -> list[dict[str, Any]]:
+    """The figures of one model: a second time with noisy histories where the cell asks for it."""
+    from infrec.evaluation import evaluate
+
+    watch = Stopwatch()
+    head = {"model": fit.model, "settings": dict(fit.settings)}
+    try:
+        with watch("fit"):
+            fitted, tried = _fitted(cell, fit, split, fit_on, progress)
+        with watch("evaluate"):
+            found = evaluate(fitted, split, seed=SPLIT_SEED, progress=progress)
+    except InfrecError as failure:
+        # A setting that cannot be fitted is a result of a grid; alone, it is a cell that failed.
+        if len(cell.fits) == 1:
+            raise
+        return [{**head, "error": str(failure)}]
+    selected = fitted.selected
+    out = [{**head, "selected": selected, "tried": tried, **figures(found), "seconds": watch.seconds}]
+    if "coldness" in cell.beyond:
+        out[0]["strata"] = _strata(found)
+    if "noisy histories" in cell.beyond and cell.data.noise:
+        again = evaluate(fitted, Split(train, split.val, split.test, split.name), seed=SPLIT_SEED)
+        out.append({**head, "histories": "noisy", "selected": selected, **figures(again)})
+    return out
+
+
+def _fitted(
+    cell: Cell, fit: Fit, split: Split, fit_on: Interactions, progress: Progress
+) -> tuple[Recommender, list[dict[str, Any]]]:
+    """The model, its open settings chosen on validation, and what was tried."""
+    from infrec import models
+    from infrec.search import choose
+
+    settings = dict(fit.settings)
+    names = models.create(fit.model).selected
+    if "seed" in names and "seed" not in settings:
+        settings["seed"] = cell.seed
+    model = models.create(fit.model, **settings)
+    space = {name: list(values) for name, values in fit.space}
+    # The validation users are asked with their own histories, which are not those of a sample or of noise.
+    same = cell.data.source == FULL and not cell.data.noise
+    context = None if same else split.train.matrix
+    result = choose(
+        model,
+        (fit_on, split.val),
+        space=space or None,
+        context=context,
+        seconds=fit.search,
+        progress=progress,
+    )
+    tried = [
+        {"settings": dict(one.settings), "score": one.score, "error": one.error} for one in result.candidates
+    ]
+    return result.model, tried
+
+
+def figures(found: Evaluation) -> dict[str, Any]:
+    """The metrics that are recorded, and their intervals."""
+    return {
+        "metrics": {name: found.metrics[name] for name in METRICS if name in found.metrics},
+        "intervals": {name: list(found.intervals[name]) for name in METRICS if name in found.intervals},
+    }
+
+
+def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
+    """HR@100 by coldness of users, and the share of held-out items that was found by coldness of items."""
+    from infrec.evaluation import by_item_coldness, by_user_coldness
+
+    def rows(of: Sequence[Any], metric: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "low": stratum.low,
+                "high": stratum.high,
+                "size": stratum.size,
+                "value": stratum.metrics[metric],
+                "interval": stratum.intervals.get(metric),
+            }
+            for stratum in of
+        ]
+
+    return {
+        "users": rows(by_user_coldness(found, COLDNESS_BINS), "HR@100"),
+        "items": rows(by_item_coldness(found, COLDNESS_BINS), "found@100"),
+    }
+
+
+def sizes(dataset: str) -> Mapping[str, int]:
+    """What a plan needs to know of a dataset."""
+    train = load(dataset).train
+    return {"users": train.n_users, "items": train.n_items, "interactions": train.n_interactions}
