@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo test lint format bench bench-peers clean
+.PHONY: install demo page test lint format bench bench-peers clean
 .DEFAULT_GOAL := demo
 
 install: $(STAMP)
@@ -17,6 +17,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: install
 	@$(BIN)/infrec demo
+
+page: install
+	@$(BIN)/infrec demo --serve
 
 test: install
 	@$(BIN)/python -m pytest

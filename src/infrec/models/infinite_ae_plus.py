@@ -13,7 +13,7 @@ Plain ∞-AE is the case r = p = t = o = w = 0. `docs/quality.md` shows what eac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from infrec.artifacts import Artifact
 from infrec.data import Interactions
-from infrec.errors import ConfigError, DataError
+from infrec.errors import DataError
 from infrec.kernels import gram, nystrom
 from infrec.models import centres, infinite_ae_plus_search
 from infrec.models.base import AUTO, Recommender
@@ -36,6 +36,7 @@ from infrec.models.infinite_ae_plus_search import (
     spread,
     trials_with_room,
 )
+from infrec.models.infinite_ae_plus_settings import InfiniteAEPlusSettings, Number
 from infrec.models.selection import Candidate, validate_alignment
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
 from infrec.progress import Progress, silent
@@ -44,56 +45,6 @@ from infrec.randomness import generator
 _SOLVE_AGAIN = 1000  # up to so many users, everything is solved again at loading instead of stored
 _BLOCK = 1024  # rows of α at a time
 _SEARCH_USERS = 6000  # where not all users fit in memory, settings are chosen on so many of them
-
-Number = float | Literal["auto"]
-
-
-@dataclass(frozen=True)
-class InfiniteAEPlusSettings:
-    """Each is chosen on validation where it is "auto".
-
-    reg: λ of the user side, relative to the kernel's mean diagonal; depth: hidden layers of that kernel.
-    user_power, item_power: histories are divided by these powers of their norm and of the items' popularity.
-    target_power: the same for the rows of the targets.
-    item_weight: of the item side, 0 for none; item_reg: its λ.
-    popularity_power: scores are divided by this power of the item's popularity.
-    solver, centres, seed, dtype: as for ∞-AE.
-    """
-
-    reg: Number = AUTO
-    depth: int | Literal["auto"] = AUTO
-    user_power: Number = AUTO
-    item_power: Number = AUTO
-    target_power: Number = AUTO
-    item_reg: Number = AUTO
-    item_weight: Number = AUTO
-    popularity_power: Number = AUTO
-    solver: Literal["auto", "exact", "nystrom"] = AUTO
-    centres: int = 2000
-    seed: int = 42
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        for name in LADDERS:
-            value = getattr(self, name)
-            if value == AUTO or name == "depth":
-                continue
-            if not isinstance(value, int | float) or isinstance(value, bool) or not np.isfinite(value):
-                raise ConfigError(f"{name} is {value!r}; expected a number, or 'auto'.")
-            if name in ("reg", "item_reg", "item_weight") and value < 0:
-                raise ConfigError(f"{name} is {value!r}; expected a number of 0 or more, or 'auto'.")
-        self.core()  # checks the rest
-
-    def core(self) -> InfiniteAE:
-        """∞-AE with the settings that the user side shares with it."""
-        return InfiniteAE(
-            reg=1.0 if self.reg == AUTO else self.reg,
-            depth=1 if self.depth == AUTO else self.depth,
-            dtype=self.dtype,  # type: ignore[arg-type]  # checked there
-            solver=self.solver,
-            centres=self.centres,
-            seed=self.seed,
-        )
 
 
 class InfiniteAEPlus(Recommender):
