@@ -8,8 +8,8 @@ some hidden. Three things keep the search cheap and its choice steady:
 - Where the given validation part is small, further parts of the log are hidden in turn until enough users
   judge (`ENOUGH`), so that no choice hangs on a few of them. A candidate that is clearly worse on the first
   trial is not taken through the others.
-- The search starts in the middle of every ladder and moves to a neighbour only when the same users, compared
-  one by one, rank it better by more than a standard error of that comparison: noise leaves it where it is.
+- The search starts at values that are good on most data and moves to a neighbour only when the same users,
+  compared one by one, rank it better by more than a standard error of that comparison: noise leaves it there.
 """
 
 from __future__ import annotations
