@@ -23,7 +23,7 @@ from infrec.kernels.threads import cores
 from infrec.metrics.accuracy import truncated_ndcg
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
-from infrec.models.infinite_ae_plus_search import search
+from infrec.models.infinite_ae_plus_search import START, search
 from infrec.splits import Split, holdout
 
 SHOWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC")
@@ -35,9 +35,11 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "without weights by item": {"item_power": 0.0},
     "without weighted targets": {"target_power": 0.0},
     "without popularity in the score": {"popularity_power": 0.0},
-    "one hidden layer": {"depth": 1},
-    "two hidden layers": {"depth": 2},
+    "users' kernel with one hidden layer": {"depth": 1},
+    "items' kernel with one hidden layer": {"item_depth": 1},
 }
+# Plain ∞-AE beside a light item side: a start that knows nothing of what is good on most data.
+PLAIN_START = {**START, "user_power": 0.0, "item_power": 0.0, "target_power": 0.0, "popularity_power": 0.0}
 
 
 def main() -> None:
@@ -123,6 +125,12 @@ def ablation(split: Split) -> dict[str, Any]:
             lambda fixed=fixed: InfiniteAEPlus(**fixed).fit(split.train, validation=split.val)
         )
         out[name] = figures(model.selected, seconds, [evaluate(model, split, intervals=False)])
+    trials = InfiniteAEPlus()._trials(split.train, split.val, None)
+    (chosen, _), seconds = timed(lambda: search(trials, {}, start=PLAIN_START))
+    model = InfiniteAEPlus(**chosen).fit(split.train)
+    out["all of it, from a plain start"] = figures(
+        model.selected, seconds, [evaluate(model, split, intervals=False)]
+    )
     return out
 
 

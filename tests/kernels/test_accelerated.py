@@ -69,3 +69,19 @@ def test_jax_platforms_cpu_is_respected(monkeypatch: pytest.MonkeyPatch) -> None
     accelerated.device.cache_clear()
     assert accelerated.device() is None
     accelerated.device.cache_clear()
+
+
+def test_inverse_and_product_are_the_same_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(40, 60)).astype(np.float32)
+    k = half @ half.T
+    here, short = accelerated.inverse(k, reg=0.3), half[:25] @ half.T
+    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
+    monkeypatch.setattr(accelerated, "_WORTH_IT", 20)
+    there = accelerated.inverse(k, reg=0.3)
+    np.testing.assert_allclose(there, here, atol=2e-6)
+    np.testing.assert_allclose(there @ (k + 0.3 * np.trace(k) / 40 * np.eye(40)), np.eye(40), atol=1e-4)
+    assert there.flags.f_contiguous and there.flags.writeable
+    np.testing.assert_allclose(accelerated.product(half[:25], half.T), short, rtol=1e-5, atol=1e-4)
+    with pytest.raises(SolveError, match="not positive definite"):
+        accelerated.inverse(np.ones((40, 40), np.float32), reg=0.0)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.kernels import blocked, gram
-from infrec.metrics.accuracy import truncated_ndcg
+from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
 from infrec.models.base import Recommender
@@ -22,7 +22,7 @@ from infrec.models.two_sides import ITEM_SIDE_USER_POWER, ItemSide, Scales, User
 from infrec.splits import hide
 from tests.models.contract import RecommenderContract
 
-PLAIN = dict.fromkeys(LADDERS, 0.0) | {"reg": 3.0, "depth": 1, "item_reg": 1.0}
+PLAIN = dict.fromkeys(LADDERS, 0.0) | {"reg": 3.0, "depth": 1, "item_reg": 1.0, "item_depth": 1}
 FULL = {
     "reg": 2.0,
     "depth": 2,
@@ -30,6 +30,7 @@ FULL = {
     "item_power": 0.2,
     "target_power": 0.5,
     "item_reg": 0.7,
+    "item_depth": 2,
     "item_weight": 0.6,
     "popularity_power": 0.1,
 }
@@ -70,12 +71,13 @@ def test_the_weights_of_a_history_by_hand() -> None:
     assert scales.of_rows(empty, 1.0) == 1.0
 
 
-def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interactions) -> None:
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interactions, depth: int) -> None:
     """Column j of B is kernel ridge of item j on all other items: it never sees itself."""
     scales = Scales.of(small_log.matrix)
-    weights = ItemSide(small_log.matrix, scales).weights(0.3)
+    weights = ItemSide(small_log.matrix, scales, depth).weights(0.3)
     users = gram.scaled(small_log.matrix, scales.of_rows(small_log.matrix, ITEM_SIDE_USER_POWER))
-    k = gram.kernel(sp.csr_array(users.T), dtype=np.float64)
+    k = gram.kernel(sp.csr_array(users.T), depth=depth, dtype=np.float64)
     k[np.diag_indices(60)] += 0.3 * np.diagonal(k).mean()
     assert np.diagonal(weights).max() == 0 == np.diagonal(weights).min()
     for j in (0, 31):
@@ -139,7 +141,8 @@ def test_the_search_measures_what_the_model_does(
     k = cutoff(60)
     rows = trial.rows
     found = hits(top_k(model.score(left.matrix[rows]), k, exclude=left.matrix[rows]), hidden.matrix[rows])
-    expected = 100 * truncated_ndcg(found, np.diff(hidden.matrix[rows].indptr))
+    held = np.diff(hidden.matrix[rows].indptr)
+    expected = 50 * (truncated_ndcg(found, held) + truncated_recall(found, held))
     # A near tie may fall the other way in float32; nearly all users must agree.
     assert np.isclose(trial.quality(settings), expected).mean() > 0.97
 

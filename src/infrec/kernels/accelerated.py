@@ -89,6 +89,55 @@ def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] |
     return solve_for
 
 
+def inverse(k: NDArray[np.float32], *, reg: float) -> NDArray[np.float32]:
+    """(K + reg · s · I)⁻¹ with s the mean diagonal, in Fortran order."""
+    n = len(k)
+    if not (_goes_there(n, str(k.dtype)) and _has_room(4 * k.nbytes)):
+        return ridge.factorise(k, reg=reg).inverse(consume=True)
+    added = ridge.shift(np.diagonal(k), reg=reg, scale="mean_diagonal")
+    out, pivots = _inverse()(k, np.float32(added))
+    ridge.check_pivots(0, np.asarray(pivots), np.diagonal(k) + np.float32(added), reg)
+    return np.array(out).T
+
+
+def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """a @ b of large float32 matrices."""
+    if not (_goes_there(min(len(a), len(b)), str(a.dtype)) and _has_room(2 * (a.nbytes + b.nbytes))):
+        return a @ b
+    return np.array(_product()(a, b))
+
+
+@cache
+def _inverse() -> Callable[..., Any]:
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.scipy.linalg import solve_triangular
+
+    def of(k: Any, added: Any) -> Any:
+        one = jnp.eye(len(k), dtype=k.dtype)
+        lower = jnp.linalg.cholesky(k + added * one, symmetrize_input=False)
+        half = solve_triangular(lower, one, lower=True)
+        return jnp.matmul(half.T, half, precision=lax.Precision.HIGHEST), jnp.diagonal(lower)
+
+    return blocked.compiled(of, tuned=False)
+
+
+@cache
+def _product() -> Callable[..., Any]:
+    import jax.numpy as jnp
+    from jax import lax
+
+    def of(a: Any, b: Any) -> Any:
+        return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+    return blocked.compiled(of, tuned=False)
+
+
+def _has_room(needed: int) -> bool:
+    free = device_memory()
+    return free is None or memory.fits(needed, free)
+
+
 def device_memory() -> int | None:
     """Bytes of the accelerator that are free; None where it does not tell."""
     import jax

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 TILE = 4096
 COLUMNS = 4096
+QUICK = 20_000  # rows; up to there, compiling takes longer than solving
 
 
 def tile_for(n: int, largest: int = TILE) -> int:
@@ -65,7 +66,8 @@ class BlockedRidge:
         self.n, self.d, self.tile = n, d, tile or tile_for(n)
         self.columns = min(columns, d)
         self.tiles = -(-n // self.tile)
-        self._do, kernel = _steps(self.tile), _kernel_step(self.tile, depth)
+        tuned = n > QUICK
+        self._do, kernel = _steps(self.tile, tuned), _kernel_step(self.tile, depth, tuned)
         rows = gram.squared_norms(x)
         self.diagonal = ntk.diagonal(rows, d=d, depth=depth)
         self._x = _dense_rows(x, self.tile, self.tiles)
@@ -124,6 +126,14 @@ class BlockedRidge:
         return alpha
 
 
+def compiled(function: Any, *, tuned: bool, **options: Any) -> Any:
+    """A compiled step. Timing all ways to multiply takes 25 s on an H200: only large kernels win it back."""
+    import jax
+
+    quick = not tuned and jax.default_backend() == "gpu"
+    return jax.jit(function, **options, compiler_options={"xla_gpu_autotune_level": 0} if quick else None)
+
+
 def _dense_rows(x: sp.csr_array, tile: int, tiles: int) -> Any:
     """The rows as one dense matrix on the device, padded with empty ones; only stored values travel."""
     import jax.numpy as jnp
@@ -163,9 +173,8 @@ def _filler() -> Any:
 
 
 @cache
-def _kernel_step(t: int, depth: int) -> Callable[..., Any]:
+def _kernel_step(t: int, depth: int, tuned: bool) -> Callable[..., Any]:
     """One row of tiles of the kernel."""
-    import jax
     import jax.numpy as jnp
     from jax import lax
 
@@ -192,11 +201,11 @@ def _kernel_step(t: int, depth: int) -> Callable[..., Any]:
             i + 1, tiles, lambda j, k: lax.dynamic_update_slice(k, theta(j), (i * t, j * t)), k
         ), on_it
 
-    return jax.jit(kernel, donate_argnums=0)
+    return compiled(kernel, tuned=tuned, donate_argnums=0)
 
 
 @cache
-def _steps(t: int) -> SimpleNamespace:
+def _steps(t: int, tuned: bool) -> SimpleNamespace:
     """The steps for tiles of t × t. Data and tile numbers are arguments: each compiles once for a shape."""
     from types import SimpleNamespace
 
@@ -268,10 +277,10 @@ def _steps(t: int) -> SimpleNamespace:
         return lax.fori_loop(0, at, above, put_strip(b, solved, at))
 
     return SimpleNamespace(
-        begin=jax.jit(begin, donate_argnums=0),
-        column=jax.jit(column, donate_argnums=0),
-        trailing=jax.jit(trailing, donate_argnums=0),
+        begin=compiled(begin, tuned=tuned, donate_argnums=0),
+        column=compiled(column, tuned=tuned, donate_argnums=0),
+        trailing=compiled(trailing, tuned=tuned, donate_argnums=0),
         right_side=jax.jit(right_side, static_argnums=2),
-        forward=jax.jit(forward, donate_argnums=1),
-        backward=jax.jit(backward, donate_argnums=1),
+        forward=compiled(forward, tuned=tuned, donate_argnums=1),
+        backward=compiled(backward, tuned=tuned, donate_argnums=1),
     )

@@ -64,6 +64,7 @@ class InfiniteAEPlus(Recommender):
         item_power: Number = AUTO,
         target_power: Number = AUTO,
         item_reg: Number = AUTO,
+        item_depth: int | Literal["auto"] = AUTO,
         item_weight: Number = AUTO,
         popularity_power: Number = AUTO,
         solver: Literal["auto", "exact", "nystrom"] = AUTO,
@@ -79,6 +80,7 @@ class InfiniteAEPlus(Recommender):
                 item_power,
                 target_power,
                 item_reg,
+                item_depth,
                 item_weight,
                 popularity_power,
                 solver,
@@ -231,7 +233,7 @@ class InfiniteAEPlus(Recommender):
         s = self.selected
         assert self._scales is not None
         progress("item side", 0, 1)
-        weights = ItemSide(matrix, self._scales).weights(s["item_reg"])
+        weights = ItemSide(matrix, self._scales, s["item_depth"]).weights(s["item_reg"])
         ours = float(by_users.std())
         of_histories = float(gram.sparse_times(self._item_rows(matrix[sample]), weights).std())
         of_expected = float((by_users @ weights).std())

@@ -1,7 +1,8 @@
 """How ∞-AE-plus chooses its settings: one at a time, up and down a ladder of values, on hidden interactions.
 
-A trial is a log with some interactions hidden, and a candidate's quality is the NDCG@100 of the users who had
-some hidden. Three things keep the search cheap and its choice steady:
+A trial is a log with some interactions hidden, and a candidate's quality is the mean of NDCG@100 and HR@100
+(what is found, and in which order) of the users who had some hidden. Three things keep the search cheap and
+its choice steady:
 
 - Candidates share what they can: a kernel serves every λ and target power of its weighting, and what changes
   only the end of the computation (weight of the item side, popularity) reuses the scores before it.
@@ -25,10 +26,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.errors import SolveError
-from infrec.kernels import gram, memory
-from infrec.metrics.accuracy import truncated_ndcg
+from infrec.kernels import accelerated, gram, memory
+from infrec.kernels.threads import in_parallel
+from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
-from infrec.models.selection import JUDGES, Candidate, cutoff
+from infrec.models.selection import Candidate, cutoff
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -47,6 +49,7 @@ LADDERS: Mapping[str, tuple[Any, ...]] = {
     "depth": (1, 2, 3),
     "target_power": (0.0, 0.5, 1.0),
     "item_reg": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+    "item_depth": (1, 2, 3),
     "item_weight": (0.0, 0.25, 0.5, 1.0, 2.0),
     "popularity_power": (-0.1, 0.0, 0.1, 0.2, 0.3, 0.4),
 }
@@ -57,20 +60,22 @@ START: Mapping[str, Any] = {
     "depth": 1,
     "target_power": 0.5,
     "item_reg": 3.0,
+    "item_depth": 1,
     "item_weight": 0.5,
     "popularity_power": 0.1,
 }
 # Costly ones (a kernel, then a solve) first and once; cheap ones until nothing changes.
 ROUNDS = (
     ("reg", "item_weight", "popularity_power", "user_power", "item_power", "depth", "reg", "target_power"),
-    ("item_reg", "item_weight", "popularity_power", "reg"),
+    ("item_depth", "item_reg", "item_weight", "popularity_power", "reg"),
     ("item_weight", "popularity_power", "reg"),
 )
 OF_USERS = ("depth", "user_power", "item_power", "reg", "target_power")  # what the user side depends on
-ENOUGH = 4000  # users with something hidden, over all trials
+OF_ITEMS = ("item_reg", "item_depth")
+ENOUGH = 4000  # users with something hidden who judge, over all trials; more are not asked
 MOST_TRIALS = 6
 _SAMPLE = 1000  # training users from whose scores the two sides' scales are taken
-_BLOCK = 512
+_BLOCK = 256
 _CLEARLY = 2.0  # standard errors by which a candidate is worse before the other trials are spared
 
 
@@ -100,20 +105,20 @@ class Trial:
     _by_items: OrderedDict[Any, Scores] = field(default_factory=OrderedDict)
     _completed: OrderedDict[Any, Scores] = field(default_factory=OrderedDict)
     _weights: OrderedDict[Any, NDArray[np.float32]] = field(default_factory=OrderedDict)
-    _item_side: ItemSide | None = None
+    _item_sides: OrderedDict[int, ItemSide] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         self.scales = Scales.of(self.matrix)
         rows = np.flatnonzero(np.diff(self.hidden.indptr))
-        if len(rows) > JUDGES:
-            rows = np.sort(generator(0, "judges").choice(rows, JUDGES, replace=False))
+        if len(rows) > ENOUGH:
+            rows = np.sort(generator(0, "judges").choice(rows, ENOUGH, replace=False))
         self.rows = rows
         self.seen = (self.matrix if self.context is None else self.context)[rows]
         self.held = self.hidden[rows]
         self.sample = spread(self.matrix.shape[0])
 
     def quality(self, s: Settings) -> NDArray[np.float64]:
-        """NDCG@100 of each judge, in percent."""
+        """The mean of NDCG@100 and HR@100 of each judge, in percent."""
         parts = [(self.by_users(s), 1.0)]
         if s["item_weight"]:
             ours = parts[0][0].spread
@@ -122,11 +127,15 @@ class Trial:
         columns = self.scales.of_items(s["popularity_power"]).astype(np.float32)
         k = cutoff(self.matrix.shape[1])
         out = np.empty(len(self.rows))
-        for start in range(0, len(out), _BLOCK):
+
+        def judge(start: int) -> None:
             some = slice(start, start + _BLOCK)
             scores = sum(np.float32(factor) * part.judges[some] for part, factor in parts) * columns
             found = hits(top_k(scores, k, exclude=self.seen[some]), self.held[some])
-            out[some] = 100 * truncated_ndcg(found, np.diff(self.held[some].indptr))
+            held = np.diff(self.held[some].indptr)
+            out[some] = 50 * (truncated_ndcg(found, held) + truncated_recall(found, held))
+
+        in_parallel(judge, range(0, len(out), _BLOCK))
         return out
 
     def by_users(self, s: Settings) -> Scores:
@@ -162,27 +171,34 @@ class Trial:
 
             return Scores(of(self.seen), of(self.matrix[self.sample]))
 
-        return _cached(self._by_items, 2, (s["item_reg"], s["target_power"]), compute)
+        return _cached(self._by_items, 2, (s["item_depth"], s["item_reg"], s["target_power"]), compute)
 
     def completed(self, s: Settings) -> Scores:
         """The item side on what the user side expects."""
         given, weights = self.by_users(s), self._item_weights(s)
-        key = (*(s[name] for name in OF_USERS), s["item_reg"])
+        key = (*(s[name] for name in OF_USERS), s["item_depth"], s["item_reg"])
         return _cached(
-            self._completed, 2, key, lambda: Scores(given.judges @ weights, given.sample @ weights)
+            self._completed,
+            2,
+            key,
+            lambda: Scores(accelerated.product(given.judges, weights), given.sample @ weights),
         )
 
     def _item_weights(self, s: Settings) -> NDArray[np.float32]:
-        if self._item_side is None:
-            self._item_side = ItemSide(self.matrix, self.scales)
-        side = self._item_side
-        return _cached(self._weights, 2, s["item_reg"], lambda: side.weights(s["item_reg"]))
+        depth, reg = s["item_depth"], s["item_reg"]
+
+        def compute() -> NDArray[np.float32]:
+            side = _cached(self._item_sides, 1, depth, lambda: ItemSide(self.matrix, self.scales, depth))
+            return side.weights(reg)
+
+        return _cached(self._weights, 2, (depth, reg), compute)
 
 
 def search(
     trials: Sequence[Trial],
     fixed: Mapping[str, Any],
     *,
+    start: Mapping[str, Any] = START,
     bar: float = 1.0,
     seconds: float | None = None,
     progress: Progress = silent,
@@ -191,14 +207,15 @@ def search(
 
     bar: the standard errors by which a candidate must be better; 0 believes every number.
     """
-    return _Search(trials, fixed, bar, seconds, progress).run()
+    return _Search(trials, {**start, **fixed}, frozenset(fixed), bar, seconds, progress).run()
 
 
 class _Search:
     def __init__(
         self,
         trials: Sequence[Trial],
-        fixed: Mapping[str, Any],
+        start: Settings,
+        fixed: frozenset[str],
         bar: float,
         seconds: float | None,
         progress: Progress,
@@ -206,7 +223,7 @@ class _Search:
         self.trials, self.bar, self.progress = trials, bar, progress
         self.open = [name for name in LADDERS if name not in fixed]
         self.deadline = None if seconds is None else time.perf_counter() + seconds
-        self.best: Settings = {**START, **fixed}
+        self.best = start
         self.best_quality: list[NDArray[np.float64]] | None = None
         self.tried: dict[tuple[Any, ...], Candidate] = {}
 
@@ -243,12 +260,13 @@ class _Search:
         at = nearest + step
         if not 0 <= at < len(ladder):
             return None
-        if axis == "item_reg" and not self.best["item_weight"]:
+        if axis in OF_ITEMS and not self.best["item_weight"]:
             return None
         changes = {axis: ladder[at]}
-        if axis == "depth" and "reg" in self.open:  # a deeper kernel has a larger diagonal for its content
-            wanted = self.best["reg"] * value / ladder[at]
-            changes["reg"] = min(LADDERS["reg"], key=lambda reg: abs(np.log(reg / wanted)))
+        ridge = {"depth": "reg", "item_depth": "item_reg"}.get(axis)
+        if ridge in self.open:  # a deeper kernel has a larger diagonal for its content
+            wanted = self.best[ridge] * value / ladder[at]
+            changes[ridge] = min(LADDERS[ridge], key=lambda reg: abs(np.log(reg / wanted)))
         return self.best | changes
 
     def _better(self, candidate: Settings | None) -> bool:
@@ -294,7 +312,7 @@ class _Search:
 
 def trials_with_room(n: int, items: int) -> int:
     """How many trials fit in memory side by side (kernels, weights, sets of scores of each); at least one."""
-    each = 4 * (4 * n * n + 4 * items * items + 8 * min(n, JUDGES) * items)
+    each = 4 * (4 * n * n + 4 * items * items + 8 * min(n, ENOUGH) * items)
     return int(np.clip(memory.available() // (2 * each), 1, MOST_TRIALS))
 
 
@@ -315,7 +333,7 @@ def _compare(new: Sequence[NDArray[np.float64]], old: Sequence[NDArray[np.float6
 
 
 def _key(settings: Settings) -> tuple[Any, ...]:
-    without = settings | ({"item_reg": 0.0} if not settings["item_weight"] else {})
+    without = settings if settings["item_weight"] else settings | dict.fromkeys(OF_ITEMS, 0.0)
     return tuple(sorted(without.items()))
 
 

@@ -22,7 +22,7 @@ class InfiniteAEPlusSettings:
     reg: λ of the user side, relative to the kernel's mean diagonal; depth: hidden layers of that kernel.
     user_power, item_power: histories are divided by these powers of their norm and of the items' popularity.
     target_power: the same for the rows of the targets.
-    item_weight: of the item side, 0 for none; item_reg: its λ.
+    item_weight: of the item side, 0 for none; item_reg: its λ; item_depth: hidden layers of its kernel.
     popularity_power: scores are divided by this power of the item's popularity.
     solver, centres, seed, dtype: as for ∞-AE.
     """
@@ -33,6 +33,7 @@ class InfiniteAEPlusSettings:
     item_power: Number = AUTO
     target_power: Number = AUTO
     item_reg: Number = AUTO
+    item_depth: int | Literal["auto"] = AUTO
     item_weight: Number = AUTO
     popularity_power: Number = AUTO
     solver: Literal["auto", "exact", "nystrom"] = AUTO
@@ -43,12 +44,15 @@ class InfiniteAEPlusSettings:
     def __post_init__(self) -> None:
         for name in LADDERS:
             value = getattr(self, name)
-            if value == AUTO or name == "depth":
+            if value == AUTO or name in ("depth", "item_depth"):
                 continue
             if not isinstance(value, int | float) or isinstance(value, bool) or not np.isfinite(value):
                 raise ConfigError(f"{name} is {value!r}; expected a number, or 'auto'.")
             if name in ("reg", "item_reg", "item_weight") and value < 0:
                 raise ConfigError(f"{name} is {value!r}; expected a number of 0 or more, or 'auto'.")
+        depth = self.item_depth
+        if depth != AUTO and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
+            raise ConfigError(f"item_depth is {depth!r}; expected a whole number of 1 or more, or 'auto'.")
         self.core()  # checks the rest
 
     def core(self) -> InfiniteAE:

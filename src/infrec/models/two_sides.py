@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import accelerated, gram, memory, ntk, ridge
+from infrec.kernels import accelerated, gram, memory, ntk
 from infrec.models.ease import zero_diagonal
 
 if TYPE_CHECKING:
@@ -109,16 +109,15 @@ class UserSide:
 
 
 class ItemSide:
-    """The kernel between the items of a log; weights for any μ."""
+    """The kernel between the items of a log, of one depth; weights for any μ."""
 
-    def __init__(self, matrix: sp.csr_array, scales: Scales) -> None:
+    def __init__(self, matrix: sp.csr_array, scales: Scales, depth: int) -> None:
         weighted = gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER))
-        self._kernel = gram.kernel(sp.csr_array(weighted.T))
+        self._kernel = gram.kernel(sp.csr_array(weighted.T), depth=depth)
 
     def weights(self, reg: float) -> NDArray[np.float32]:
         """B, items × items."""
-        factor = ridge.factorise(self._kernel, reg=reg)
-        return zero_diagonal(factor.inverse(consume=True))
+        return zero_diagonal(accelerated.inverse(self._kernel, reg=reg))
 
     @staticmethod
     def fits(n_items: int) -> bool:
