@@ -42,6 +42,40 @@ def nystrom_cpu() -> tuple[int, Callable[[], Any]]:
     return needed, lambda: model.fit(split.train, validation=split.val)
 
 
+def streamed_cpu() -> tuple[int, Callable[[], Any]]:
+    """From partitions, six λ; several processes are in benchmarks/distributed.py."""
+    from infrec.data.generate import write_parquet
+    from infrec.data.prepare import prepare
+    from infrec.data.prepared import Prepared
+    from infrec.data.registry import find_sources
+    from infrec.models import InfiniteAE
+
+    folder = Path(tempfile.mkdtemp())
+    source = write_parquet(folder / "log.parquet", users=20_000, items=ITEMS, interactions=2_000_000)
+    rows, items = find_sources(source)
+    prepare(rows, folder / "log", None, items)
+    dataset = Prepared.open(folder / "log")
+    most = max(dataset.partitions, key=lambda facts: facts["rows"])
+    size = {"kept": 20_000, "rows": most["users"], "stored": most["rows"]}
+
+    def job() -> None:
+        InfiniteAE(centres=CENTRES).fit_prepared(dataset)
+        shutil.rmtree(folder)
+
+    return memory.streamed_fit(CENTRES, len(dataset.items), **size), job
+
+
+def distillation_cpu() -> tuple[int, Callable[[], Any]]:
+    import jax.numpy as jnp
+
+    from infrec.distillation import distill
+
+    jnp.zeros(3).block_until_ready()
+    split = made(4_000)
+    needed = memory.distillation(500, split.train.n_items, batch=1024, judges=4_000)
+    return needed, lambda: distill(split, users=500, batch=1024, steps=3, validate_every=3)
+
+
 def exact_accelerator() -> tuple[int, Callable[[], Any]]:
     split = made(40_000)
     rows = split.train.matrix
@@ -108,6 +142,8 @@ JOBS = {
     for job in (
         exact_cpu,
         nystrom_cpu,
+        streamed_cpu,
+        distillation_cpu,
         ingest_parquet,
         ingest_csv,
         evaluation,

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -265,3 +266,67 @@ def test_the_live_view_draws_on_a_terminal(
             progress("distil", step, 2, loss=4.5, validation=50.0, best=51.0, best_step=1, seconds_left=3.0)
     shown = capsys.readouterr().err
     assert "loss 4.5" in shown and "best 51.00 (step 1)" in shown and "3.00 s left" in shown
+
+
+# ---- carrying a summary on ---------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def november(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Other users, two films that the summary has never seen, and only a part of its films."""
+    path = tmp_path_factory.mktemp("later") / "november.csv"
+    films = [f"film {letter}" for letter in "abcdefghijklyz"]
+    rng = np.random.default_rng(4)
+    lines = [f"n{user},{film}\n" for user in range(30) for film in rng.permutation(films)[:6]]
+    path.write_text("userId,movieId\n" + "".join(lines))
+    return path
+
+
+def test_a_summary_is_carried_on(infrec: Infrec, summary: Path, november: Path, tmp_path: Path) -> None:
+    out = tmp_path / "on"
+    ran = infrec("distill", "--continue", summary, november, "--steps", 6, "--out", out, "--json")
+    assert ran.code == 0, ran.err
+    found = ran.document
+    before = artifacts.read(summary).manifest
+    assert (found["users"], found["interactions"]) == (before["users"], before["interactions"]) == (8, 40)
+    assert found["previous"] == str(summary) and found["start"] == "summary"
+    assert found["represents"] == 40 + 30
+    assert pq.read_table(out / "items.parquet").num_rows == 24 + 2
+    assert set(found["fidelity"]) == {"infinite-ae", "ease"}
+    assert "earlier summary" in (out / "card.html").read_text()
+    # The new log knows fewer items than the summary: it is measured over those of both.
+    measured = infrec("evaluate", november, "--train-on", out, "--json")
+    assert measured.code == 0, measured.err
+    on_card = json.loads((out / "card.json").read_text())["fidelity"]
+    own = next(each for each in on_card if each["data"] == "summary" and each["model"] == "infinite-ae")
+    assert measured.document["metrics"]["HR@10"] == pytest.approx(own["metrics"]["HR@10"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--users", 9), "users is given, but a summary is continued within its size (8 users, 40"),
+        (("--per-user", 9), "per_user is given"),
+        (("--mode", "soft"), "mode is 'soft', but the summary to continue is 'discrete'"),
+        (("--search",), "--continue keeps the settings of its summary"),
+    ],
+)
+def test_what_cannot_be_changed_on_the_way(
+    options: tuple[object, ...], words: str, infrec: Infrec, summary: Path, november: Path, tmp_path: Path
+) -> None:
+    ran = infrec("distill", "--continue", summary, november, *options, "--out", tmp_path / "s", "--json")
+    assert ran.code == 2
+    assert words in ran.document["error"]["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_carried_on(
+    infrec: Infrec, summary: Path, model: Path, november: Path, tmp_path: Path
+) -> None:
+    wrong = infrec("distill", "--continue", model, november, "--out", tmp_path / "s", "--json")
+    assert wrong.code == 1 and "holds a model; expected a summary" in wrong.document["error"]["message"]
+    strange = tmp_path / "strange.csv"
+    strange.write_text(
+        "user,item\n" + "".join(f"u{n},book {n % 4 + m}\n" for n in range(9) for m in range(4))
+    )
+    ran = infrec("distill", "--continue", summary, strange, "--out", tmp_path / "s", "--json")
+    assert ran.code == 1
+    assert "none of the summary's 24 items" in ran.document["error"]["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -37,6 +38,26 @@ def test_a_sample_is_a_part_of_the_train_part_over_all_items(
     assert items == split.train.items.ids.to_pylist(), "the kernel divides by the number of all items"
     found = artifacts.read(tmp_path / "s", kind="sample")
     assert found.manifest["strategy"] == strategy and found.manifest["seed"] == 42
+
+
+def test_a_generator_makes_users_over_all_items(
+    infrec: Infrec, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from infrec.samplers import ar_cf
+
+    monkeypatch.setattr(ar_cf, "fitted", partial(ar_cf.fitted, hidden=32, latent=8, profile=8, epochs=2))
+    ran = infrec("sample", ratings, "--strategy", "ar-cf", "--users", 10, "--out", tmp_path / "s", "--json")
+    assert ran.code == 0
+    assert (ran.document["strategy"], ran.document["users"]) == ("ar-cf", 10)
+    split = holdout(Interactions.read(ratings), seed=42)
+    rows = pq.read_table(tmp_path / "s" / "interactions.parquet").to_pylist()
+    assert {row["user"] for row in rows} == set(range(10)), "they are nobody: numbered, not named"
+    assert (
+        pq.read_table(tmp_path / "s" / "items.parquet")["item"].to_pylist()
+        == split.train.items.ids.to_pylist()
+    )
+    evaluated = infrec("evaluate", ratings, "--train-on", tmp_path / "s", "--model", "ease", "--json")
+    assert evaluated.code == 0
 
 
 def test_percent_is_of_the_interactions(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_prepare_then_use_it_as_data(infrec: Infrec, log: Path, tmp_path: Path) 
     ran = infrec("datasets", "prepare", log, "--positive", "rating >= 3", "--out", out, "--json")
     assert ran.code == 0, ran.err
     made = ran.document
-    assert (made["users"], made["partitions"], made["out"]) == (300, 1, str(out))
+    assert (made["users"], made["partitions"], made["out"]) == (300, 6, str(out))
     assert made["rows"] == 6000 == made["interactions"] + made["dropped"]["not rating >= 3"]
     direct = infrec("datasets", "stats", log, "--positive", "rating >= 3", "--json").document
     found = infrec("datasets", "stats", out, "--json").document

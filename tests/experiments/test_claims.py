@@ -254,3 +254,34 @@ def test_coldness(tmp_path: Path) -> None:
 )
 def test_kendall(a: list[float], b: list[float], tau: float | None) -> None:
     assert kendall(a, b) == (tau if tau is None else pytest.approx(tau))
+
+
+# ---- augmentation ------------------------------------------------------------------------------------------
+def augmented(root: Path, made: float, best: float) -> Claim:
+    sides = {"untrained": (0.5, 0.0), "trained": (0.1, 0.8), "real": (0.05, 0.9)}
+    keys = ("popularity", "co_occurrence")
+    looks = {"realism": {side: dict(zip(keys, of, strict=True)) for side, of in sides.items()}}
+    write(
+        root,
+        "augmentation",
+        record("ml-1m", "ease", 32.0),
+        record("ml-1m", "ease", made, data=Data("ar-cf", 500), about=looks),
+        record("ml-1m", "ease", best, data=Data("ar-cf", 2000), about=looks),
+        record("ml-1m", "ease", 20.0, data=Data("user-rns", 500)),
+        record("ml-1m", "ease", 29.0, data=Data("distill-cf", 500)),
+    )
+    return found(verdicts(root, "augmentation"), "impractical")
+
+
+def test_augmented_users_far_below_distilled_ones(tmp_path: Path) -> None:
+    one = augmented(tmp_path, made=15.0, best=20.0)
+    assert one.verdict == "holds"
+    assert "62 % of 32.00" in one.figures and "User-RNS 20.00" in one.figures
+    tables = get("augmentation").findings(Results.at(tmp_path, "augmentation")).tables
+    assert ("2,000", "0.500", "0.100", "0.050", "0.000", "0.800", "0.900") in tables[-1].rows
+
+
+@pytest.mark.parametrize(("made", "best"), [(29.5, 20.0), (15.0, 31.0)])
+def test_augmented_users_that_are_good_enough(tmp_path: Path, made: float, best: float) -> None:
+    """Above the distilled ones at some size, or near the full data at the largest."""
+    assert augmented(tmp_path, made, best).verdict == "does not hold"

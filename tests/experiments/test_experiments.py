@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from infrec import experiments
@@ -20,17 +22,27 @@ __all__ = ["infrec"]
 
 CLOSED = ("infinite-ae", "ease", "poprec")
 # What a tiny run leaves out: training every model takes longer than it teaches here.
-ONLY = {"table1": CLOSED, "cold": CLOSED, "transfer-mvae": ("full", "user-rns")}
+ONLY = {
+    "table1": CLOSED,
+    "cold": CLOSED,
+    "transfer-mvae": ("full", "user-rns"),
+    "augmentation": ("full", "user-rns", "ar-cf"),
+    "continual": ("individual", "ader"),
+    "continual-periods": ("individual", "ader"),
+}
 # In an order in which later ones find what earlier ones measured.
 ORDER = ("statistics", "table1", "cold", "sample-efficiency", "transfer-ease", "noise-samplers",
-         "noise-infinite-ae", "depth", "ablation", "selection", "transfer-mvae")  # fmt: skip
+         "noise-infinite-ae", "depth", "ablation", "selection", "transfer-mvae", "augmentation",
+         "deanonymise-noise", "deanonymise-reveal", "leakage", "continual",
+         "continual-periods")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def place(small_log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the data and, once they are run, everybody's records; a grid as small as it can be."""
     folder = tmp_path_factory.mktemp("reproduce")
-    export(small_log, folder / "tiny.parquet", "parquet")
+    time = np.random.default_rng(5).permutation(small_log.n_interactions) + 10**6
+    export(dataclasses.replace(small_log, time=time), folder / "tiny.parquet", "parquet")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "QUICK_BUDGETS", (30,))
         patch.setattr(base, "QUICK_STEPS", {"steps": 4, "validate_every": 2})

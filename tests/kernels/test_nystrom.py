@@ -117,6 +117,19 @@ def test_the_accelerators_sums_are_the_same(x: sp.csr_array, weighted: bool) -> 
             np.testing.assert_allclose(theirs, ours, atol=1e-5 * np.abs(ours).max())
 
 
+def test_the_accelerators_solve_is_the_same(x: sp.csr_array) -> None:
+    """Both in float64, α in float32; the half of ZᵀZ below the diagonal is not looked at."""
+    features = nystrom.Features.of(x[:9])
+    sums = nystrom.accumulate(nystrom.same(x), features, columns=D)
+    for reg in (0.5, 20.0):
+        here, there = sums.solve(features, reg=reg), nystrom_device.solve(sums, features, reg)
+        assert there.dtype == np.float32
+        np.testing.assert_allclose(there, here, rtol=1e-5, atol=1e-6)
+    broken = nystrom.Sums(-sums.products, sums.targets, sums.diagonal, sums.rows)
+    with pytest.raises(SolveError, match="not positive definite"):
+        nystrom_device.solve(broken, features, 0.0)
+
+
 def test_sums_on_an_accelerator_keep_what_float32_rounds_away() -> None:
     """Two thousand equal blocks of one row: plain float32 sums of a seventh drift, pairs of them do not."""
     x = sp.csr_array(np.eye(1, 7, dtype=np.float32) / 7)

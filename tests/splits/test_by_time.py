@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits import leave_last_out, periods
+from infrec.splits import ahead, leave_last_out, periods
+from infrec.splits.cut import keep
 
 
 def timed(matrix: object, time: list[int]) -> Interactions:
@@ -59,3 +60,53 @@ def test_without_times_or_with_too_many_periods_it_says_so() -> None:
         periods(untimed, 2)
     with pytest.raises(ConfigError, match="7 periods of 6 interactions"):
         periods(timed(np.ones((2, 3)), [1] * 6), 7)
+
+
+# ---- looking ahead -----------------------------------------------------------------------------------------
+def test_the_next_period_is_foreseen_from_everything_before() -> None:
+    """Users 0 and 1 are in both periods, 2 only in the second, 3 only in the first."""
+    log = timed(
+        [[1, 1, 1, 1, 0], [1, 0, 1, 0, 0], [0, 1, 1, 0, 1], [1, 1, 0, 0, 0]],
+        [1, 9, 8, 7, 2, 6, 7, 6, 9, 3, 4],
+    )
+    past, following = (keep(log, log.time < 5), keep(log, log.time >= 5))  # type: ignore[operator]
+    split = ahead(past, following, share=0.5)
+    assert split.train.users.ids.to_pylist() == [0, 1, 2]  # 3 is not in the period
+    # 0 has items 3, 2, 1 there, the last of three is int(1.5) = 1; 1 has item 2 alone; 2 has items 2, 1, 4.
+    np.testing.assert_array_equal(
+        split.test.matrix.toarray(), [[0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 1]]
+    )
+    np.testing.assert_array_equal(
+        split.train.matrix.toarray(), [[1, 0, 1, 1, 0], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]]
+    )
+    assert split.val.n_interactions == 0
+    assert not past.item_counts[4] and split.test.item_counts[4]  # first seen there: it stays to be missed
+
+
+def test_somebody_with_a_single_interaction_has_no_history() -> None:
+    log = timed([[1, 1, 0], [0, 0, 1]], [1, 2, 3])
+    split = ahead(*periods(log, 3)[1:])
+    assert split.train.users.ids.to_pylist() == [1]
+    assert split.train.n_interactions == 0 and split.test.n_interactions == 1
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 1.0))
+@settings(deadline=None, max_examples=40)
+def test_nothing_of_a_period_is_lost_and_the_last_ones_are_held_out(seed: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    likes = rng.random((5, 9)) < 0.6
+    likes[0] = True
+    log = timed(likes, rng.permutation(int(likes.sum())).tolist())
+    past, following = periods(log, 2)
+    split = ahead(past, following, share=share)
+    users = np.flatnonzero(following.user_counts)
+    both = split.train.matrix + split.test.matrix
+    np.testing.assert_array_equal(both.toarray(), (past.matrix + following.matrix)[users].toarray())
+    n = following.user_counts[users]
+    np.testing.assert_array_equal(split.test.user_counts, np.maximum(1, (share * n).astype(int)))
+
+
+def test_a_share_of_nothing_is_refused() -> None:
+    log = timed(np.ones((2, 3)), [1] * 6)
+    with pytest.raises(ConfigError, match="share is 0; expected more than 0"):
+        ahead(log, log, share=0)

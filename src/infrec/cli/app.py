@@ -13,6 +13,7 @@ import typer
 
 from infrec import __version__
 from infrec.cli import (
+    audit,
     console,
     datasets,
     demo,
@@ -74,6 +75,7 @@ app.command("recommend")(recommend.recommend)
 app.command("evaluate")(evaluate.evaluate)
 app.command("distill")(distill.distill)
 app.command("sample")(sample.sample)
+app.command("audit")(audit.audit)
 app.command("export")(export.export)
 app.command("reproduce")(reproduce.reproduce)
 app.command("serve")(serve.serve)

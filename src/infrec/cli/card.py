@@ -23,7 +23,14 @@ ELSEWHERE = ("mode", "start", "seed", "users", "steps")
 
 def record(dataset: str, split: Split, summary: Summary, *, seed: int, progress: Progress) -> Card:
     """Measure the summary against its source and against random users."""
+    from infrec.distillation import guarantee as promise
+
     about = summary.about
+    if summary.items != split.train.items:  # with (ε, δ) it has the items that may be named
+        from infrec.distillation import Summary, continuing
+
+        split = continuing.split_over(split, continuing.joined(summary, split.train), summary)
+        summary = Summary.of(summary.align_items(split.train.items), about=about, kind=summary.kind)
     train = split.train
     watch = Stopwatch()
     with watch("measuring fidelity"):
@@ -66,6 +73,7 @@ def record(dataset: str, split: Split, summary: Summary, *, seed: int, progress:
             "device": str(about.get("device", machine.device())),
             **{name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")},
         },
+        guarantee=promise.with_epsilon(about.get("guarantee")),
     )
 
 
@@ -79,6 +87,14 @@ def write(card: Card, folder: Path) -> Path:
     with atomically(folder / PAGE) as file:
         file.write(render(card).encode())
     return folder / PAGE
+
+
+def add_audit(folder: Path, audit: dict[str, Any]) -> Path:
+    """Put what an audit found into the card that lies in a summary's directory."""
+    from dataclasses import replace
+
+    before = Card.from_dict(json.loads((folder / RECORD).read_bytes()))
+    return write(replace(before, audit=audit), folder)
 
 
 def table(card: Card) -> Any:

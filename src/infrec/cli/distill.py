@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.live import live
+from infrec.cli.distilling import distilled, ends_on_sigterm
 from infrec.cli.reading import Reading, reads_data
 from infrec.cli.sample import check_out
 from infrec.errors import ConfigError
@@ -24,9 +20,8 @@ from infrec.report import numbers
 if TYPE_CHECKING:
     from infrec.distillation import Summary
     from infrec.report.card_records import Card
-    from infrec.splits import Split
 
-_SIZE, _HOW = "Size", "How"
+_SIZE, _HOW, _PEOPLE = "Size", "How", "Privacy"
 
 
 class Mode(StrEnum):
@@ -38,6 +33,11 @@ class Mode(StrEnum):
 class Start(StrEnum):
     popularity = "popularity"
     users = "users"
+
+
+class Mechanism(StrEnum):
+    sums = "sums"
+    gradients = "gradients"
 
 
 class Loss(StrEnum):
@@ -90,13 +90,13 @@ def distill(
         ),
     ] = None,
     mode: Annotated[
-        Mode,
+        Mode | None,
         typer.Option(
             "--mode",
-            help="0/1 interactions; our best fractional ones; or the paper's code.",
+            help="0/1 interactions (the default); our best fractional ones; or the paper's code.",
             rich_help_panel=_HOW,
         ),
-    ] = Mode.discrete,
+    ] = None,
     start: Annotated[
         Start | None,
         typer.Option(
@@ -146,6 +146,68 @@ def distill(
             rich_help_panel=_HOW,
         ),
     ] = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            "--continue",
+            metavar="SUMMARY",
+            help="Carry this summary on: it and DATA, the new log, become one within its size.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    set_aside: Annotated[
+        float | None,
+        typer.Option(
+            "--set-aside",
+            metavar="SHARE",
+            help="Keep this share of the users out, such as 0.1: the control group of infrec audit.",
+            rich_help_panel=_PEOPLE,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--epsilon",
+            metavar="E",
+            help="Distil with user-level differential privacy of this ε; needs --delta.",
+            rich_help_panel=_PEOPLE,
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            metavar="D",
+            help="Its δ, well below one over the number of users, such as 1e-6.",
+            rich_help_panel=_PEOPLE,
+        ),
+    ] = None,
+    noise_multiplier: Annotated[
+        float | None,
+        typer.Option(
+            "--noise-multiplier",
+            metavar="S",
+            help="Instead of --epsilon: the noise itself, where dp-accounting is not installed.",
+            rich_help_panel=_PEOPLE,
+        ),
+    ] = None,
+    mechanism: Annotated[
+        Mechanism,
+        typer.Option(
+            "--mechanism",
+            help="Where the noise goes: on sums over users, once; or on gradients, in every step.",
+            rich_help_panel=_PEOPLE,
+        ),
+    ] = Mechanism.sums,
+    catalogue: Annotated[
+        Path | None,
+        typer.Option(
+            "--catalogue",
+            metavar="FILE",
+            help="The public list of items; without it, items too are only named under (ε, δ).",
+            rich_help_panel=_PEOPLE,
+        ),
+    ] = None,
     search: Annotated[
         bool, typer.Option("--search", help="Try the paper's grid and keep the best.", rich_help_panel=_HOW)
     ] = False,
@@ -166,12 +228,16 @@ def distill(
       infrec distill ml-1m --users 500 --out summary
       infrec distill ratings.csv --positive "rating >= 4" --target 0.95 --out summary
       infrec distill ml-1m --users 500 --mode soft --out soft --json
+      infrec distill --continue summary november.csv --out summary-november
+      infrec distill ml-1m --epsilon 8 --delta 1e-6 --set-aside 0.1 --out guarded
     """
     if users is not None and target is not None:
         raise typer.BadParameter("--users and --target exclude each other; give one.")
+    if previous is not None and search:
+        raise typer.BadParameter("--continue keeps the settings of its summary; --search would change them.")
     check_out(out, "summary")
-    from infrec.cli import card, fidelity
-    from infrec.distillation import Config
+    from infrec.cli import card, fidelity, protection
+    from infrec.distillation import Config, Summary, continuing
     from infrec.splits import holdout
 
     given = {"start": start and start.value, "hidden": hidden, "tau": tau, "steps": steps}
@@ -182,17 +248,27 @@ def distill(
         settings["loss"] = "binary" if loss is Loss.bce else loss.value
     if gamma is not None and gamma < 1:
         raise ConfigError(f"gamma is {gamma}; expected a whole number of at least 1.")
-    # Said before the data is read, which may take a while.
-    Config.of(mode.value, **({} if users is None else {"users": users}), **settings)
     size = {"users": users, "target": target, "per_user": per_user, "total": total, "percent": percent}
+    run = {**size, "mode": mode and mode.value, "gamma": gamma, "seed": seed, **settings}
+    # Said before the data is read, which may take a while.
+    before = None if previous is None else Summary.load(previous)
+    if before is not None:
+        continuing.settings(before, run)
+        run["previous"] = before
+    else:
+        run["mode"] = run["mode"] or Mode.discrete.value
+        Config.of(run["mode"], **({} if users is None else {"users": users}), **settings)
+    run |= protection.settings(epsilon, delta, noise_multiplier, mechanism.value, catalogue, run, search)
     watch = Stopwatch()
-    with _ends_on_sigterm():
+    with ends_on_sigterm():
         with console.bars() as progress, watch("load"):
             log = reading.load(data, progress)
-            split = holdout(log, seed=seed)
+            if before is not None:  # both over the items of both
+                log = continuing.over(log, continuing.joined(before, log), before)
+            split = protection.without_some(holdout(log, seed=seed), set_aside, seed)
         with watch("distill"):
-            run = {**size, "mode": mode.value, "gamma": gamma, "seed": seed, **settings}
-            summary, tried = _distilled(split, run, out.with_name(f"{out.name}.run"), search, resume)
+            summary, tried = distilled(split, run, out.with_name(f"{out.name}.run"), search, resume)
+        summary = protection.noted(summary, set_aside, seed)
         summary.save(out)
         console.saved(out)
         record = None
@@ -220,6 +296,8 @@ def distill(
         "seed": seed,
         **({"target": summary.about["target"]} if "target" in summary.about else {}),
         **({"tried": tried} if search else {}),
+        **{name: summary.about[name] for name in ("set_aside", "guarantee") if name in summary.about},
+        **({"previous": str(previous), "represents": summary.about["represents"]} if before else {}),
         "out": str(out),
         "card": None if record is None else str(out / card.PAGE),
     }
@@ -227,72 +305,6 @@ def distill(
         console.emit(document)
     else:
         _show(summary, record, data, out)
-
-
-# ---- running ---------------------------------------------------------------------------------------------
-def _distilled(
-    split: Split, run: dict[str, Any], place: Path, search: bool, resume: bool
-) -> tuple[Summary, list[dict[str, Any]]]:
-    """The summary, or with `search` the best of the paper's grid, and what was tried."""
-    from infrec.distillation import Interrupted
-    from infrec.distillation import distill as make
-
-    best: Summary | None = None
-    tried = []
-    variants = grid(run, split) if search else [{}]
-    for at, changes in enumerate(variants):
-        of = f" ({at + 1} of {len(variants)}: {numbers.settings(changes)})" if search else ""
-        folder = place / f"variant-{at}" if search else place
-        try:
-            with live(f"distil{of}") as progress:
-                made = make(split, **(run | changes), run_directory=folder, resume=resume, progress=progress)
-        except Interrupted as stopped:
-            where = str(stopped).partition(";")[0]
-            console.saved(
-                f"a checkpoint in {place} ({where}); the same command with --resume goes on from there"
-            )
-            raise
-        score = made.about["validation"].get(made.about["criterion"], 0.0)
-        tried.append({"settings": changes, "score": score})
-        if best is None or score > best.about["validation"].get(best.about["criterion"], 0.0):
-            best = made
-    assert best is not None
-    return best, tried
-
-
-def grid(run: dict[str, Any], split: Split) -> list[dict[str, Any]]:
-    """The paper's search space, less what is fixed; the size of discrete rows is not searched."""
-    from itertools import product
-
-    from infrec.distillation.config import search_space
-
-    space = search_space(split.train.n_interactions / split.train.n_users, split.train.n_items)
-    sized = run["mode"] == "discrete" or any(
-        run[name] is not None for name in ("per_user", "total", "percent")
-    )
-    still_open = {
-        name: values
-        for name, values in space.items()
-        if run.get(name) is None and not (name == "gamma" and sized)
-    }
-    return [dict(zip(still_open, values, strict=True)) for values in product(*still_open.values())]
-
-
-@contextmanager
-def _ends_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: with what was saved, and exit code 130."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 # ---- showing ---------------------------------------------------------------------------------------------

@@ -142,11 +142,15 @@ def _split(log: Interactions, seed: int, train_on: str | None) -> tuple[Split, I
     from infrec.splits import holdout
 
     split = holdout(log, seed=seed)
-    return split, None if train_on is None else training_log(train_on, split)
+    return (split, None) if train_on is None else _training_log(train_on, split)
 
 
-def training_log(path: str, split: Split) -> Interactions:
-    """What `--train-on` names, over the items of the split: a sample's or summary's directory, or any log."""
+def _training_log(path: str, split: Split) -> tuple[Split, Interactions]:
+    """What `--train-on` names, over the items of the split: a sample's or summary's directory, or any log.
+
+    A summary that was continued knows items of earlier periods, and one with (ε, δ) those of a catalogue: the
+    split is brought over the items of both.
+    """
     from infrec import artifacts
     from infrec.data import registry
 
@@ -154,12 +158,16 @@ def training_log(path: str, split: Split) -> Interactions:
         from infrec.distillation import Summary
 
         summary = Summary.load(path)
+        if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
+            from infrec.distillation import continuing
+
+            split = continuing.split_over(split, continuing.joined(summary, split.train), summary)
         aligned = summary.align_items(split.train.items)
-        return Summary.of(aligned, about=summary.about, kind=summary.kind)
+        return split, Summary.of(aligned, about=summary.about, kind=summary.kind)
     log = registry.load(path)
     if log.parts is not None:
         log = log.with_matrix(log.parts["train"])
-    return log.align_items(split.train.items)
+    return split, log.align_items(split.train.items)
 
 
 def _measure(

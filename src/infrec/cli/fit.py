@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +12,8 @@ from infrec.cli import console, machine, options
 from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
+
+_MANY = "Many processes"
 
 
 @reads_data
@@ -42,6 +45,31 @@ def fit(
             help="Keep where a training by epochs stands; the same command then goes on from there.",
         ),
     ] = None,
+    distributed: Annotated[
+        bool,
+        typer.Option(
+            "--distributed",
+            help="Be one of several processes that fit ∞-AE on a prepared dataset, each from its own part.",
+            rich_help_panel=_MANY,
+        ),
+    ] = False,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(
+            "--coordinator",
+            metavar="HOST:PORT",
+            help="Where the processes meet: on the machine of process 0. Slurm and Open MPI tell it.",
+            rich_help_panel=_MANY,
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", metavar="N", min=1, help="How many there are.", rich_help_panel=_MANY),
+    ] = None,
+    index: Annotated[
+        int | None,
+        typer.Option("--index", metavar="I", min=0, help="Which one this is, from 0.", rich_help_panel=_MANY),
+    ] = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -55,6 +83,7 @@ def fit(
       infrec fit ml-1m --model ease --set reg=1000 --train-only -o model
       infrec fit ml-1m --centres summary -o model
       infrec fit prepared --centres 2000 -o model
+      srun infrec fit prepared --distributed --centres 2000 -o model
     """
     if centres is not None and model != "infinite-ae":
         raise typer.BadParameter(
@@ -64,6 +93,31 @@ def fit(
         set_ = [*(set_ or ()), "solver=nystrom", f"centres={centres}"]
         centres = None
     recommender = options.open_model(model, set_)
+    if distributed:
+        if model != "infinite-ae" or train_only or checkpoint is not None or reading != Reading():
+            raise typer.BadParameter(
+                "--distributed fits infinite-ae on all of a prepared dataset; leave out --model, "
+                "--train-only, --checkpoint and the options of reading, which belong to "
+                "`infrec datasets prepare`."
+            )
+        _check_out(out)
+        from infrec.cli import together
+
+        found = together.fit(
+            data,
+            out,
+            dataclasses.asdict(recommender.settings),
+            centres,
+            coordinator=coordinator,
+            processes_=processes,
+            index=index,
+        )
+        if found is not None:
+            console.saved(out)
+            _tell({"dataset": data, "model": model, **found}, out, json)
+        return
+    if coordinator is not None or processes is not None or index is not None:
+        raise typer.BadParameter("--coordinator, --processes and --index go with --distributed.")
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     asked = dict(recommender.selected)
@@ -98,7 +152,6 @@ def fit(
             recommender.save(out)
             console.saved(out)
     fitted = recommender.log
-    _, n_bytes = machine.folder_size(out)
     document = {
         "dataset": data,
         "model": model,
@@ -108,29 +161,41 @@ def fit(
         "users": fitted.n_users,
         "items": fitted.n_items,
         "interactions": fitted.n_interactions,
-        "out": str(out),
-        "bytes": n_bytes,
-        "seconds": {**watch.seconds, "total": console.elapsed()},
+        "seconds": watch.seconds,
         "peak_rss_mb": machine.peak_rss_mb(),
         "device": machine.device(),
     }
     if (why := recommender.about.get("why")) and asked.get("solver") == "auto":
         console.note(f"{recommender.about['solver']}: {why}.")
+    example = fitted.users.ids[0].as_py() if fitted.n_users else "ID"
+    _tell(document, out, json, f"infrec recommend {out} --user {example}")
+
+
+def _tell(document: dict[str, Any], out: Path, json: bool, then: str | None = None) -> None:
+    """What was fitted, for a program or for a person."""
+    _, n_bytes = machine.folder_size(out)
+    seconds = {**document["seconds"], "total": console.elapsed()}
     if json:
-        console.emit(document)
+        console.emit({**document, "out": str(out), "bytes": n_bytes, "seconds": seconds})
         return
-    chosen = numbers.settings(recommender.selected)
+    chosen = numbers.settings(document["selected"])
     console.out().print(
-        f"[bold]{numbers.label(model)}[/] fitted on {fitted.n_users:,} users × {fitted.n_items:,} items, "
-        f"{fitted.n_interactions:,} interactions, in {numbers.seconds(watch.seconds['fit'])}"
+        f"[bold]{numbers.label(document['model'])}[/] fitted on {document['users']:,} users × "
+        f"{document['items']:,} items, {document['interactions']:,} interactions, in "
+        f"{numbers.seconds(seconds['fit'])}"
         + (f" ({chosen})" if chosen else "")
         + f".\nSaved in [bold]{out}[/] ({numbers.size(n_bytes)}).",
         soft_wrap=True,
     )
-    example = fitted.users.ids[0].as_py() if fitted.n_users else "ID"
-    console.out().print(
-        f"Next: infrec recommend {out} --user {example}", style="dim", soft_wrap=True, markup=False
-    )
+    for one in document["about"].get("processes", ()):
+        console.out().print(
+            f"process {one['index']}: read {one['rows']:,} of {one['of_rows']:,} interactions "
+            f"({one['partitions']} of {one['of_partitions']} partitions), {one['peak_rss_mb']:,.0f} MB",
+            style="dim",
+            soft_wrap=True,
+        )
+    if then is not None:
+        console.out().print(f"Next: {then}", style="dim", soft_wrap=True, markup=False)
 
 
 def _check_out(out: Path) -> None:

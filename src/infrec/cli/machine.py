@@ -61,17 +61,29 @@ def cores() -> int:
 
 def peak_rss_mb() -> float:
     """The most memory this process held, in MB."""
-    try:
-        # ru_maxrss starts from the parent's value on Linux; VmHWM is this program's own.
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024 / 1e6
-    except OSError:
-        pass
+    # ru_maxrss starts from the parent's value on Linux; VmHWM is this program's own.
+    if (peak := _status_mb("VmHWM")) is not None:
+        return peak
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+
+
+def rss_mb() -> float:
+    """The memory this process holds now, in MB; its peak where the system does not tell."""
+    now = _status_mb("VmRSS")
+    return peak_rss_mb() if now is None else now
+
+
+def _status_mb(key: str) -> float | None:
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(f"{key}:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    except OSError:
+        pass
+    return None
 
 
 def memory() -> dict[str, int]:

@@ -16,6 +16,7 @@ from infrec.progress import Progress
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from infrec.data.prepared import Prepared
     from infrec.models import Recommender
 
 BATCH = 1024  # users at a time for --all: bounded memory, few calls
@@ -32,6 +33,14 @@ def recommend(
         typer.Option("--history", metavar="ID", help="An item of somebody never seen; repeat for each item."),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="For every user of the model, into --out.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="The prepared dataset whose users are meant, for a model that was fitted from partitions.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Parquet file to write.")
     ] = None,
@@ -62,14 +71,18 @@ def recommend(
       infrec recommend model --user 17
       infrec recommend model --history 50 --history 181 -k 5
       infrec recommend model --all --out recs.parquet
+      infrec recommend model --all --data prepared --out recs.parquet
     """
     if sum([bool(user), bool(history), all_]) != 1:
         raise typer.BadParameter("give exactly one of --user, --history or --all.")
     if all_ != (out is not None):
         raise typer.BadParameter("--all and --out FILE go together.")
+    if data is not None and history:
+        raise typer.BadParameter("--data is where --user and --all find histories; --history is one itself.")
     from infrec import models
 
     fitted = models.load(model)
+    dataset = None if data is None else _dataset(fitted, data)
     filters: dict[str, Any] = {
         "k": k,
         "exclude_seen": not include_seen,
@@ -77,13 +90,20 @@ def recommend(
         "exclude": exclude or None,
     }
     if out is not None:
-        _everybody(fitted, model, out, filters, json)
+        _everybody(fitted, dataset, out, filters, json)
         return
     unknown: list[str] = []
     if user:
-        at = fitted.log.users.positions(user)
+        at = (fitted.log if dataset is None else dataset).users.positions(user)
         unknown = [each for each, position in zip(user, at, strict=True) if position < 0]
-        table = fitted.recommend(user, on_unknown=on_unknown.value, **filters)
+        if dataset is None:
+            table = fitted.recommend(user, on_unknown=on_unknown.value, **filters)
+        else:
+            import pyarrow as pa
+
+            rows = dataset.rows(at)
+            table = fitted.recommend(histories=rows, on_unknown=on_unknown.value, **filters)
+            table = _named(table, pa.array(user))
     else:
         assert history is not None
         _, (unseen,) = fitted.log.histories([history])
@@ -96,12 +116,30 @@ def recommend(
         _show(table, named=bool(user))
 
 
-def _everybody(fitted: Recommender, model: Path, out: Path, filters: dict[str, Any], json: bool) -> None:
+def _dataset(fitted: Recommender, data: Path) -> Prepared:
+    from infrec.data.prepared import Prepared
+    from infrec.errors import DataError
+
+    dataset = Prepared.open(data)
+    if dataset.items != fitted.log.items:
+        raise DataError(
+            f"{data} has {len(dataset.items):,} items and the model {fitted.log.n_items:,}, or others; "
+            "expected the dataset that the model was fitted on, or one prepared over the same items."
+        )
+    return dataset
+
+
+def _everybody(
+    fitted: Recommender, dataset: Prepared | None, out: Path, filters: dict[str, Any], json: bool
+) -> None:
     """All users in batches into one Parquet file, which appears only when it is complete."""
     with console.bars() as progress:
-        rows = write_all(_batches(fitted, filters, progress), out)
+        if dataset is None:
+            tables, users = _batches(fitted, filters, progress), fitted.log.n_users
+        else:
+            tables, users = _of_partitions(fitted, dataset, filters, progress), len(dataset.users)
+        rows = write_all(tables, out)
     console.saved(out)
-    users = fitted.log.n_users
     if json:
         console.emit({"model": fitted.name, "k": filters["k"], "users": users, "rows": rows, "out": str(out)})
     else:
@@ -115,6 +153,25 @@ def _batches(fitted: Recommender, filters: dict[str, Any], progress: Progress) -
     for start in range(0, len(ids), BATCH):
         yield fitted.recommend(ids.slice(start, BATCH), **filters)
         progress("recommending", min(start + BATCH, len(ids)), len(ids))
+
+
+def _of_partitions(
+    fitted: Recommender, dataset: Prepared, filters: dict[str, Any], progress: Progress
+) -> Iterator[pa.Table]:
+    """One partition of histories in memory at a time."""
+    done = 0
+    for batch in dataset.batches():
+        for start in range(0, batch.shape[0], BATCH):
+            some = batch[start : start + BATCH]
+            table = fitted.recommend(histories=some, **filters)
+            yield _named(table, dataset.users.ids.slice(done, some.shape[0]))
+            done += some.shape[0]
+            progress("recommending", done, len(dataset.users))
+
+
+def _named(table: pa.Table, users: pa.Array) -> pa.Table:
+    """The users' ids instead of the numbers of their histories."""
+    return table.set_column(0, "user", users.take(table.column("user")))
 
 
 def write_all(tables: Iterator[pa.Table], out: Path) -> int:

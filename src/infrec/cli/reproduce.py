@@ -30,7 +30,8 @@ def reproduce(
         typer.Argument(
             metavar="WHAT",
             help="table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
-            "noise-infinite-ae, depth, cold, ablation, selection, statistics, or all.",
+            "noise-infinite-ae, depth, cold, ablation, selection, statistics, augmentation, "
+            "deanonymise-noise, deanonymise-reveal, continual, continual-periods, or all.",
             show_default=False,
         ),
     ],
@@ -80,6 +81,14 @@ def reproduce(
             "--processes", metavar="N", min=1, help="How many cells run at a time, each in a process."
         ),
     ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="local|ADDRESS",
+            help="Run the cells on a Ray cluster: one started here, or that at ADDRESS (auto: RAY_ADDRESS).",
+        ),
+    ] = None,
     report_only: Annotated[
         bool,
         typer.Option(
@@ -97,6 +106,7 @@ def reproduce(
       infrec reproduce table1 --dataset magazine
       infrec reproduce sample-efficiency --dataset ml-1m --seeds 3 --json
       infrec reproduce noise-samplers --dataset ml-1m --only user-rns --only distill-cf
+      infrec reproduce sample-efficiency --dataset ml-1m --cluster 10.0.0.1:6379
       infrec reproduce all --quick
       infrec reproduce all --report-only
     """
@@ -116,7 +126,9 @@ def reproduce(
         begun.append(
             (
                 experiment,
-                _run(experiment, dataset or [], quick, only or [], seeds, search, records, processes),
+                _run(
+                    experiment, dataset or [], quick, only or [], seeds, search, records, processes, cluster
+                ),
             )
         )
     _finish(what, begun, records, quick, as_json=json)
@@ -131,6 +143,7 @@ def _run(
     search: bool,
     root: Path,
     processes: int,
+    cluster: str | None,
 ) -> Outcome:
     from infrec.experiments import planning, runner
 
@@ -139,7 +152,13 @@ def _run(
     if quick:
         console.note(f"{experiment.name}: a quick look at {', '.join(plan.datasets)}, not a result.")
     with _live(experiment.name) as progress:
-        executor = runner.Here(progress) if processes == 1 else runner.Processes(processes)
+        executor: runner.Executor = runner.Here(progress)
+        if cluster is not None:
+            from infrec.experiments.cluster import Ray
+
+            executor = Ray(cluster, processors=max(2, processes))
+        elif processes > 1:
+            executor = runner.Processes(processes)
         outcome = runner.run(cells, root / experiment.name, executor=executor, progress=progress)
     for cell, error in outcome.errors:
         console.note(f"{experiment.name}: {cell.words} failed: {error}")

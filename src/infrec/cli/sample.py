@@ -1,4 +1,4 @@
-"""`infrec sample`: fewer users or interactions of the train part, chosen by a rule."""
+"""`infrec sample`: fewer users or interactions of the train part, chosen by a rule or made by a generator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sample(
         typer.Option(
             "--strategy",
             metavar="NAME",
-            help="interaction-rns, user-rns, head-user or svp-cf.",
+            help="interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.",
             show_default=False,
         ),
     ],
@@ -44,6 +44,7 @@ def sample(
 
       infrec sample ml-1m --strategy user-rns --users 500 --out random-500
       infrec sample ratings.csv --strategy svp-cf --percent 10 --out hardest
+      infrec sample ml-1m --strategy ar-cf --users 500 --out virtual-500
     """
     from infrec import samplers
 
@@ -62,7 +63,9 @@ def sample(
             log = reading.load(data, progress)
             train = holdout(log, seed=seed).train
         with watch("sample"):
-            chosen = samplers.sample(train, strategy=strategy, percent=percent, users=users, seed=seed)
+            chosen = samplers.sample(
+                train, strategy=strategy, percent=percent, users=users, seed=seed, progress=progress
+            )
         about = {
             "source": data,
             "strategy": strategy,

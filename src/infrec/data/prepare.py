@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KIND = "dataset"
-PARTITION = 1 << 22  # interactions in one file, about; a user's are never divided
+PARTITION = 1 << 22  # interactions in one file at most, about; a user's are never divided
+FILES = 64  # so many where that makes smaller ones, so that processes can divide them evenly
+SMALLEST = 1 << 10
 
 
 @dataclass
@@ -65,7 +67,7 @@ def prepare(
     options: Options | None = None,
     items: Source | None = None,
     *,
-    partition: int = PARTITION,
+    partition: int | None = None,
     block: int = BLOCK,
     threads: int = 2,
     progress: Progress = silent,
@@ -91,6 +93,8 @@ def prepare(
         total = np.zeros(len(users), np.int64)
         for number, own in zip(user_number, found.per_user, strict=True):
             total[number] += own
+        if partition is None:
+            partition = int(np.clip(total.sum() // FILES, SMALLEST, PARTITION))
         before = np.cumsum(total) - total
         place = np.unique(before // partition, return_inverse=True)[1].astype(np.int32)
         names = [scratch / f"range-{number}" for number in range(int(place[-1]) + 1)]

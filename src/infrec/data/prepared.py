@@ -40,6 +40,7 @@ class Prepared:
     users: Vocabulary
     items: Vocabulary
     user_counts: NDArray[np.int64]
+    item_counts: NDArray[np.int64]
     item_info: pa.Table | None = None
 
     @classmethod
@@ -57,6 +58,7 @@ class Prepared:
             Vocabulary(whole(users.column("id"))),
             Vocabulary(whole(items.column("id"))),
             to_numpy(whole(users.column("interactions"))),
+            to_numpy(whole(items.column("interactions"))),
             info if about else None,
         )
 
@@ -64,6 +66,14 @@ class Prepared:
     def partitions(self) -> Sequence[Mapping[str, Any]]:
         """File, first user, number of users and of rows of each partition, in the order of users."""
         return self.manifest["partitions"]
+
+    def share(self, processes: int, index: int) -> range:
+        """The partitions of one process of many: neighbours, about equally many rows for each process."""
+        rows = np.array([facts["rows"] for facts in self.partitions], np.float64)
+        middle = np.cumsum(rows) - rows / 2
+        owner = np.minimum((middle * processes / max(1.0, rows.sum())).astype(int), processes - 1)
+        mine = np.flatnonzero(owner == index)
+        return range(int(mine[0]), int(mine[-1]) + 1) if len(mine) else range(0)
 
     @property
     def report(self) -> ReadReport:
@@ -81,6 +91,20 @@ class Prepared:
             rows = self._read(facts, ("user", "item", "weight", "part"))
             user, item, weight, _ = self._union(rows)
             yield _csr(user - facts["first_user"], item, weight, (facts["users"], len(self.items)))
+
+    def rows(self, users: Sequence[int] | NDArray[np.integer]) -> sp.csr_array:
+        """The histories of these users (row numbers; −1: an empty one), read from their partitions alone."""
+        wanted = np.asarray(users, np.int64)
+        first = np.array([facts["first_user"] for facts in self.partitions])
+        place = np.searchsorted(first, wanted, side="right") - 1
+        nothing = sp.csr_array((1, len(self.items)), dtype=np.float32)
+        found, at = [nothing], np.zeros(len(wanted), np.int64)
+        for number in np.unique(place[wanted >= 0]):
+            mine = np.flatnonzero((place == number) & (wanted >= 0))
+            (batch,) = self.batches([int(number)])
+            at[mine] = sum(part.shape[0] for part in found) + np.arange(len(mine))
+            found.append(batch[wanted[mine] - first[number]])
+        return sp.csr_array(sp.vstack(found, format="csr"))[at]
 
     def interactions(self, *, times: bool = True, progress: Progress = silent) -> Interactions:
         """All of it in memory: about 8 bytes per interaction, and 8 more with times."""

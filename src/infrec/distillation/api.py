@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infrec.data import Interactions
+from infrec.data import Interactions, Vocabulary
+from infrec.distillation import continuing
 from infrec.distillation.config import Config
+from infrec.distillation.guarantee import Mechanism
 from infrec.distillation.holdout import held_out
 from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError
@@ -34,6 +36,12 @@ def distill(
     percent: float | None = None,
     gamma: int | None = None,
     target: float | None = None,
+    previous: Summary | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    noise_multiplier: float | None = None,
+    mechanism: Mechanism = "sums",
+    catalogue: Vocabulary | None = None,
     seed: int | None = None,
     config: Config | None = None,
     on_validate: OnValidate | None = None,
@@ -49,12 +57,45 @@ def distill(
     (published) or the mass of a row (soft).
     target: instead of `users`, the share of full-data quality (HR@100 on validation) that the smallest
     summary reaches.
+    previous: a summary to continue: it and the data become a new one, within its size and with its settings.
+    epsilon, delta: distil with user-level differential privacy (`guaranteed.py`); noise_multiplier: its noise
+    instead of ε; mechanism: noisy sums or noisy gradients; catalogue: the public list of items, if there is
+    one.
     config, settings: `Config`, or single settings of it by name; the defaults are those of the mode.
     on_validate: judges a summary; by default ∞-AE on the validation items.
     run_directory: keeps checkpoints there, to be resumed with `resume=True` after any kind of end.
     """
-    train, val = _train_and_validation(data, 42 if seed is None else seed)
+    if not (epsilon is None and delta is None and noise_multiplier is None):
+        from infrec.distillation import guaranteed
+
+        sizes = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
+        others = {"mode": mode, "config": config, "previous": previous, "on_validate": on_validate}
+        return guaranteed.distill(
+            data, epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier,
+            mechanism=mechanism, catalogue=catalogue, users=users, seed=seed,
+            run_directory=None if run_directory is None else Path(run_directory), resume=resume,
+            progress=progress, **sizes, **others, **settings,
+        )  # fmt: skip
     asked = {"users": users, "seed": seed, "mode": mode, **settings}
+    if previous is not None:
+        sizes = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
+        if config is not None:
+            raise ConfigError("config and previous are both given; expected single settings to change.")
+        carried = continuing.settings(previous, asked | sizes)
+        if isinstance(data, Split):
+            data = continuing.split_over(data, continuing.joined(previous, data.train), previous)
+        else:
+            data = continuing.over(data, continuing.joined(previous, data), previous)
+        train, val = _train_and_validation(data, carried.seed)
+        past = continuing.Past.of(previous, train.items)
+        complete = carried.resolved(
+            n_users=past.represents + train.n_users,
+            n_items=train.n_items,
+            interactions=past.matrix.nnz + train.n_interactions,
+        )
+        place = None if run_directory is None else Path(run_directory)
+        return _distilled(train, val, complete, on_validate, place, resume, progress, past)
+    train, val = _train_and_validation(data, 42 if seed is None else seed)
     if gamma is not None:
         asked |= {"draws": gamma, "mass": float(gamma)}
         if (mode or (config.mode if config else "discrete")) == "discrete" and not (total or percent):
@@ -94,6 +135,7 @@ def _distilled(
     place: Path | None,
     resume: bool,
     progress: Progress,
+    past: continuing.Past | None = None,
 ) -> Summary:
     import jax
 
@@ -111,6 +153,7 @@ def _distilled(
         train.matrix,
         config,
         on_validate=on_validate,
+        past=past,
         directory=None if place is None else RunDirectory(place),
         resume=resume,
         progress=progress,
@@ -142,6 +185,12 @@ def _distilled(
             for row in track.history
         ],
     }
+    if past is not None:
+        about |= {
+            "represents": past.represents + train.n_users,
+            "periods": past.periods + 1,
+            "first_start": past.start,
+        }
     return Summary.of_array(done.x_hat, train, about)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,26 +18,38 @@ if TYPE_CHECKING:
 
 CPU_ENTRIES = 1 << 21  # entries of a block on the CPU: 512 users of ML-1M, whose float32 scores are 8 MB
 GPU_ENTRIES = 1 << 28
+STEP = 64  # users that a single block is rounded up to
 FULL_BATCH_BYTES = 4 << 30  # a full batch is held as bytes; past this, ask for mini-batches
 
 
 def densified(matrix: sp.csr_array, rows: NDArray[np.integer], height: int) -> NDArray:
     """These rows, then zeros up to `height`, dense: uint8 where that holds the values, else float32."""
     part = matrix[rows]
-    small = bool((part.data == np.floor(part.data)).all() and (part.data <= 255).all())
-    out = np.zeros((height, part.shape[1]), np.uint8 if small else np.float32)
+    out = np.zeros((height, part.shape[1]), np.uint8 if _is_small(part.data) else np.float32)
     owner = np.repeat(np.arange(len(rows)), np.diff(part.indptr))
     out[owner, part.indices] = part.data
     return out
+
+
+def _is_small(values: NDArray) -> bool:
+    return bool((values == np.floor(values)).all() and (values <= 255).all())
 
 
 class Feed:
     """Hands each step its users: always the same device arrays (full batch), or new ones (mini-batch)."""
 
     def __init__(
-        self, train: sp.csr_array, *, batch: int | None, parts: int, seed: int, on_gpu: bool
+        self,
+        train: sp.csr_array,
+        *,
+        batch: int | None,
+        parts: int,
+        seed: int,
+        on_gpu: bool,
+        weights: NDArray[np.float32] | None = None,
     ) -> None:
         self._train, self._seed = train, seed
+        self._weights = np.ones(train.shape[0], np.float32) if weights is None else weights
         self._batch = None if batch is None or batch >= train.shape[0] else batch
         self.parts = parts if self._batch else 1
         self._entries = GPU_ENTRIES if on_gpu else CPU_ENTRIES
@@ -59,19 +72,41 @@ class Feed:
     def _pack(self, rows: NDArray[np.int64]) -> Users:
         import jax.numpy as jnp
 
+        from infrec.distillation import devices
         from infrec.distillation.objective import Users
 
         n, d = len(rows), self._train.shape[1]
         blocks = max(1, -(-n * d // self._entries))
         height = -(-n // blocks)
-        x = densified(self._train, rows, blocks * height).reshape(blocks, height, d)
+        if blocks == 1 and n > STEP:  # logs of about the same size share a compiled step
+            height = -(-n // STEP) * STEP
+        height = -(-height // devices.count()) * devices.count()
         user = np.zeros(blocks * height, np.uint32)
         user[:n] = rows
-        weight = (np.arange(blocks * height) < n).astype(np.float32)
+        weight = np.zeros(blocks * height, np.float32)
+        weight[:n] = self._weights[rows]
         shape = (blocks, height)
+        if devices.count() == 1:
+            x = densified(self._train, rows, blocks * height).reshape(blocks, height, d)
+            named = (user.reshape(shape), weight.reshape(shape), np.float32(weight.sum()))
+            return Users(jnp.asarray(x), *map(jnp.asarray, named))
+        every, real = user.reshape(shape), (np.arange(blocks * height) < n).reshape(shape)
+
+        def part(some: slice) -> NDArray:
+            out = np.zeros((*every[:, some].shape, d), self._kind)
+            mine = real[:, some]
+            out[mine] = densified(self._train, every[:, some][mine], int(mine.sum()))
+            return out
+
+        total: Any = np.float32(weight.sum())
         return Users(
-            jnp.asarray(x),
-            jnp.asarray(user.reshape(shape)),
-            jnp.asarray(weight.reshape(shape)),
-            jnp.float32(n),
+            devices.divided((*shape, d), part),
+            devices.divided(shape, lambda some: every[:, some]),
+            devices.divided(shape, lambda some: weight.reshape(shape)[:, some]),
+            devices.everywhere(total),
         )
+
+    @cached_property
+    def _kind(self) -> type:
+        """What all values of the log fit in."""
+        return np.uint8 if _is_small(self._train.data) else np.float32

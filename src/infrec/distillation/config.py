@@ -14,9 +14,9 @@ from typing import Any, Literal, Self
 from infrec.errors import ConfigError, DataError
 
 Mode = Literal["discrete", "soft", "published"]
-Start = Literal["popularity", "users"]
+Start = Literal["popularity", "users", "summary"]
 MODES: tuple[Mode, ...] = ("discrete", "soft", "published")
-STARTS: tuple[Start, ...] = ("popularity", "users")
+STARTS: tuple[Start, ...] = ("popularity", "users", "summary")  # the last: where one is continued
 REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 50.0)  # the paper's, inside Distill-CF
 FINER_GRID = (1e-5, 1e-3, 0.1, 0.3, 1.0, 2.0, 5.0, 50.0)
 SMALL_DATA = 200_000  # interactions below which the second schedule holds: validation is cheap there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,8 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import scipy.sparse as sp
 
-from infrec.distillation import starts
+from infrec.distillation import devices, starts
 from infrec.distillation import step as steps
 from infrec.distillation.blocks import Feed
 from infrec.distillation.checkpoint import Interrupted, RunDirectory, asked_to_stop, fingerprint
@@ -21,11 +23,12 @@ from infrec.distillation.config import Config
 from infrec.distillation.step import Data, State
 from infrec.distillation.validation import Verdict
 from infrec.errors import SolveError
+from infrec.kernels import memory
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
+    from infrec.distillation.continuing import Past
 
 OnValidate = Callable[[Any, Sequence[float]], Verdict]
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
@@ -57,22 +60,47 @@ class Result:
 
 class _Run:
     def __init__(
-        self, train: sp.csr_array, config: Config, on_validate: OnValidate, progress: Progress, seed: int
+        self,
+        train: sp.csr_array,
+        config: Config,
+        on_validate: OnValidate,
+        progress: Progress,
+        seed: int,
+        past: Past | None = None,
     ) -> None:
         assert config.validate_every is not None and config.steps is not None, "settings must be resolved"
         self.every, self.steps = config.validate_every, config.steps
         self.config, self.on_validate, self.progress = config, on_validate, progress
         self.compiled_for = config.compiled_for()
         self.on_gpu = jax.default_backend() == "gpu"
-        self.feed = Feed(train, batch=config.batch, parts=config.accumulate, seed=seed, on_gpu=self.on_gpu)
-        words = generator(seed, "distillation").integers(0, 2**32, 2, dtype=np.uint32)
-        self.data = Data(
-            jnp.asarray(starts.row_sizes(train, config)),
-            jnp.float32(train.nnz / train.shape[0]),
-            jnp.asarray(words),
+        if not self.on_gpu:
+            needed = memory.distillation(
+                config.users,
+                train.shape[1],
+                batch=min(config.batch or train.shape[0], train.shape[0]),
+                judges=train.shape[0],
+                regs=len(config.reg_grid),
+            )
+            what = f"distilling {config.users:,} users × {train.shape[1]:,} items"
+            memory.require(needed, what, "use fewer synthetic users, or a smaller batch")
+        first, weights = starts.logits(train, config, past), None
+        if past is not None:
+            weights = np.ones(past.matrix.shape[0] + train.shape[0], np.float32)
+            weights[: past.matrix.shape[0]] = past.weight
+            train = sp.csr_array(sp.vstack([past.matrix, train]))
+        self.feed = Feed(
+            train,
+            batch=config.batch,
+            parts=config.accumulate,
+            seed=seed,
+            on_gpu=self.on_gpu,
+            weights=weights,
         )
+        words = generator(seed, "distillation").integers(0, 2**32, 2, dtype=np.uint32)
+        known: Any = (starts.row_sizes(train, config), np.float32(train.nnz / train.shape[0]), words)
+        self.data = Data(*devices.everywhere(known))
         self.track, self.best = Track(), np.zeros((0, 0), np.float32)
-        self.state: State = steps.begin(jnp.asarray(starts.logits(train, config)), config.reg)
+        self.state: State = devices.everywhere(steps.begin(jnp.asarray(first), config.reg))
         self.times: list[float] = []
         self.loss = float("nan")
 
@@ -80,10 +108,13 @@ class _Run:
     def validate(self) -> None:
         """Score the summary as it is, re-choose λ, keep the best."""
         at = self.track.step
-        x_hat = steps.summary(self.state.averaged, self.data, jnp.uint32(at), self.compiled_for)
+        number: Any = np.uint32(at)
+        x_hat: Any = steps.summary(self.state.averaged, self.data, number, self.compiled_for)
+        if devices.count() > 1:
+            x_hat = np.asarray(x_hat)  # judged by each process for itself
         grid = self.config.reg_grid
         if self.config.reg_rate:
-            grid = (*grid, float(jnp.exp(self.state.log_reg)))
+            grid = (*grid, math.exp(float(self.state.log_reg)))
         verdict = self.on_validate(x_hat, grid)
         # Before the first step the summary is noise, and the best λ for noise is a large one, on which
         # nothing is learnt.
@@ -106,7 +137,7 @@ class _Run:
         """`count` steps; their losses are looked at once they are all under way."""
         began, losses = time.perf_counter(), []
         for _ in range(count):
-            at = jnp.uint32(self.track.step)
+            at: Any = np.uint32(self.track.step)  # an array would belong to one device
             parts = [self.feed.at(self.track.step, part) for part in range(self.feed.parts)]
             if len(parts) == 1:
                 self.state, loss = steps.step(self.state, parts[0], self.data, at, self.compiled_for)
@@ -123,7 +154,7 @@ class _Run:
 
     def raise_reg(self) -> None:
         """λ was too small for float32, the loss is NaN and the step did nothing: go on with a larger one."""
-        now = float(jnp.exp(self.state.log_reg))
+        now = math.exp(float(self.state.log_reg))
         larger = [reg for reg in sorted(self.config.reg_grid) if reg > now * 1.01]
         if not larger:
             raise SolveError(
@@ -153,7 +184,7 @@ class _Run:
         }  # fmt: skip
 
     def restore(self, manifest: Any, arrays: Any) -> None:
-        a = {name: jnp.asarray(array) for name, array in arrays.items() if name != "best"}
+        a = devices.everywhere({name: array for name, array in arrays.items() if name != "best"})
         adam = optax.ScaleByAdamState(
             a["count"][0], (a["mean_logits"], a["mean_reg"][0]), (a["square_logits"], a["square_reg"][0])
         )
@@ -174,17 +205,21 @@ def run(
     config: Config,
     *,
     on_validate: OnValidate,
+    past: Past | None = None,
     directory: RunDirectory | None = None,
     resume: bool = False,
     progress: Progress = silent,
 ) -> Result:
     """Distil `train` with settings that are `Config.resolved` for it.
 
+    past: an old summary that is continued, over the same items.
     on_validate: called with X̂ and the λ grid; says how good the summary is and which λ is best (`Verdict`).
     directory: where to keep checkpoints; SIGTERM and SIGINT then save and raise `Interrupted`.
     """
-    this = _Run(train, config, on_validate, progress, config.seed)
+    this = _Run(train, config, on_validate, progress, config.seed, past)
     identity = {"data": fingerprint(train), **config.to_dict()}
+    if past is not None:
+        identity["previous"] = fingerprint(past.matrix)
     with ExitStack() as stack:
         stop = None
         if directory is not None:
@@ -231,7 +266,7 @@ def run(
 
 
 def _log(reg: float) -> jax.Array:
-    return jnp.log(jnp.float32(max(reg, 1e-12)))
+    return devices.everywhere(jnp.log(jnp.float32(max(reg, 1e-12))))
 
 
 def _plain(row: dict[str, float]) -> dict[str, float | None]:

@@ -46,7 +46,7 @@ class Users(NamedTuple):
     x: Array  # [blocks, rows, items], uint8 where values allow it
     user: Array  # [blocks, rows] uint32: the number of the user, names its random mask
     weight: Array  # [blocks, rows] float32
-    total: Array  # float32: the number of users
+    total: Array  # float32: the sum of the weights, which is the number of users
 
 
 class Form(NamedTuple):

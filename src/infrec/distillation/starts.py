@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from infrec.errors import ConfigError
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -17,17 +18,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.distillation.config import Config
+    from infrec.distillation.continuing import Past
 
 LARGEST_SHARE = 0.25  # of the items in one synthetic user
 
 MEANING = {
     "users": (
         "The logits started as the rows of random real users, so a synthetic user may still resemble its "
-        "seed: do not pass the summary on as anonymous."
+        "seed: what must not be said of these users must not be passed on either."
     ),
     "popularity": (
         "The logits started from how often each item occurs, and noise: no single user's history was "
         "a starting point."
+    ),
+    "summary": (
+        "The logits started as the users of an earlier summary: what that one reveals of its users, this one "
+        "may reveal too."
     ),
 }
 
@@ -52,11 +58,15 @@ def rounded(sizes: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     return whole
 
 
-def logits(train: sp.csr_array, config: Config) -> NDArray[np.float32]:
-    """[users, items] to start from."""
+def logits(train: sp.csr_array, config: Config, past: Past | None = None) -> NDArray[np.float32]:
+    """[users, items] to start from. past: an old summary that is continued with `train`."""
     rng = generator(config.seed, "start")
     n, d = train.shape
     if config.start == "users":
+        if config.users > n:
+            raise ConfigError(
+                f"start is 'users', but there are {n:,} of them for {config.users:,} rows; use another start."
+            )
         rows = rng.choice(n, config.users, replace=False)
         # Small rows first, as `row_sizes` has them.
         rows = rows[np.argsort(np.diff(train.indptr)[rows], kind="stable")]
@@ -67,4 +77,12 @@ def logits(train: sp.csr_array, config: Config) -> NDArray[np.float32]:
         first = prior[None, :] + rng.gumbel(size=(config.users, d))
         first /= first.std()
     noise = rng.standard_normal((config.users, d)) * config.start_noise if config.start_noise else 0.0
-    return (config.start_scale * first + noise).astype(np.float32)
+    begun = (config.start_scale * first + noise).astype(np.float32)
+    if config.start != "summary":
+        return begun
+    if past is None:
+        raise ConfigError("start is 'summary', but there is none to continue; expected popularity or users.")
+    # As many old rows go on as the past has of all users; the others are free for what is new.
+    share = past.represents / (past.represents + n)
+    kept = rng.permutation(config.users) < round(share * config.users)
+    return np.where(kept[:, None], past.logits(config, rng), begun)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from infrec.distillation import gumbel, noise, objective, relaxations
+from infrec.distillation import devices, gumbel, noise, objective, relaxations
 from infrec.distillation.config import Config
 from infrec.distillation.objective import Form, Users
 
@@ -93,7 +94,7 @@ def gradient(
             mean_interactions=data.mean_interactions,
         )
 
-    return jax.value_and_grad(loss)((state.logits, state.log_reg))
+    return devices.added_up(jax.value_and_grad(loss)((state.logits, state.log_reg)))
 
 
 @partial(jax.jit, static_argnums=(3,), donate_argnums=(0,))
@@ -121,9 +122,11 @@ def accumulated(
     state: State, parts: list[Users], data: Data, at: Array, config: Config
 ) -> tuple[State, Array]:
     """A step whose gradient is the mean over several mini-batches."""
-    loss, grads = gradient(state, parts[0], data, (at, jnp.uint32(0)), config)
+    first: Any = np.uint32(0)
+    loss, grads = gradient(state, parts[0], data, (at, first), config)
     for number, users in enumerate(parts[1:], start=1):
-        more = gradient(state, users, data, (at, jnp.uint32(number)), config)
+        part: Any = np.uint32(number)
+        more = gradient(state, users, data, (at, part), config)
         loss, grads = jax.tree.map(jnp.add, (loss, grads), more)
     loss, grads = jax.tree.map(lambda a: a / len(parts), (loss, grads))
     return advance(state, loss, grads, config, at), loss

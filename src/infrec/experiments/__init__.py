@@ -22,6 +22,12 @@ NAMES = (
     "ablation",
     "selection",
     "statistics",
+    "augmentation",
+    "deanonymise-noise",
+    "deanonymise-reveal",
+    "leakage",
+    "continual",
+    "continual-periods",
 )
 
 __all__ = ["NAMES", "get"]

@@ -14,6 +14,9 @@ from functools import cached_property
 from typing import Any
 
 FULL, DISTILLED = "full", "distill-cf"
+PERIODS = "periods"  # no split: the log cut by time, a model carried through it
+GENERATED = "ar-cf"
+LEARNT = (DISTILLED, GENERATED)  # sources whose users are made step by step
 DEFAULT_MODE = "discrete"
 # Models whose fit has no chance in it: one seed says everything.
 CLOSED_FORM = ("infinite-ae", "infinite-ae-plus", "ease", "poprec", "bias-only")
@@ -35,8 +38,9 @@ def _frozen(value: Any) -> Any:
 class Data:
     """What a model is fitted on: the train part, with noise, then made smaller.
 
-    source: `full`, a sampler's strategy, or `distill-cf`. users: how many; None for all. noise: percent of
-    the items that are flipped for each user before sampling. settings: of the distillation.
+    source: `full`, a sampler's strategy, `distill-cf`, or `periods`. users: how many; None for all. noise:
+    percent of the items that are flipped for each user before sampling. settings: of the distillation, or
+    of the periods.
     """
 
     source: str = FULL
@@ -51,7 +55,12 @@ class Data:
 
     @property
     def name(self) -> str:
-        """The source with the mode that was used, unless it is the usual one: `distill-cf-soft`."""
+        """The source with the mode that was used, unless it is the usual one: `distill-cf-soft`.
+
+        Of periods, the strategy by which a model is carried through them.
+        """
+        if self.source == PERIODS:
+            return str(dict(self.settings)["strategy"])
         return (
             f"{DISTILLED}-{self.mode}"
             if self.source == DISTILLED and self.mode != DEFAULT_MODE
@@ -77,8 +86,10 @@ class Cell:
     """One frozen configuration. beyond: what is measured apart from the six metrics.
 
     `coldness`: the metrics by how cold users and items are. `statistics`: of the data; nothing is fitted.
+    `leakage`: what attacks find; the release is made without a tenth of the users, who are the control.
     `noisy histories`: once more with the noise in the histories that models are asked with.
     label: tells apart what an experiment varies. quick: fewer steps or epochs than the real thing.
+    attack: what an attacker knows of the users; then the data is a release, and the record says who is found.
     """
 
     dataset: str
@@ -88,10 +99,12 @@ class Cell:
     beyond: tuple[str, ...] = ()
     label: str = ""
     quick: bool = False
+    attack: Pairs = ()
 
     @cached_property
     def configuration(self) -> dict[str, Any]:
         """As JSON has it."""
+        attack = {"attack": dict(self.attack)} if self.attack else {}  # only there: others keep their hash
         return {
             "dataset": self.dataset,
             "seed": self.seed,
@@ -102,6 +115,7 @@ class Cell:
             "beyond": list(self.beyond),
             "label": self.label,
             "quick": self.quick,
+            **attack,
         }
 
     @cached_property
@@ -122,7 +136,7 @@ class Cell:
     @property
     def learnt(self) -> bool:
         """Whether something is learnt step by step: what `--quick` makes shorter."""
-        return self.data.source == DISTILLED or any(fit.model not in CLOSED_FORM for fit in self.fits)
+        return self.data.source in LEARNT or any(fit.model not in CLOSED_FORM for fit in self.fits)
 
     @property
     def by_chance(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from infrec.experiments.cells import DISTILLED, FULL
+from infrec.experiments.cells import DISTILLED, FULL, GENERATED
 
 MODELS = {
     "poprec": "PopRec",
@@ -23,9 +23,14 @@ SOURCES = {
     "user-rns": "User-RNS",
     "head-user": "Head-user",
     "svp-cf": "SVP-CF",
+    GENERATED: "AR-CF",
     DISTILLED: "Distill-CF (0/1)",
     f"{DISTILLED}-soft": "Distill-CF (fractional)",
     f"{DISTILLED}-published": "Distill-CF (as published)",
+    "joint": "Joint",
+    "individual": "Individual",
+    "fine-tune": "Fine-tune",
+    "ader": "ADER",
 }
 HEURISTICS = ("interaction-rns", "user-rns", "head-user", "svp-cf")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from infrec.experiments import published
 from infrec.experiments.base import QUICK_STEPS
-from infrec.experiments.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, Data, pairs
+from infrec.experiments.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, PERIODS, Data, pairs
 from infrec.experiments.records import Record, Records
 
 MAIN = f"{DISTILLED}-published"
@@ -119,7 +119,7 @@ class Results:
             record["configuration"]["dataset"]
             for record in found
             if not record["configuration"]["quick"]
-            and (record["configuration"]["data"]["source"] == DISTILLED)
+            and record["configuration"]["data"]["source"] in (DISTILLED, PERIODS)
         }
         kept = [
             r for r in found if not (r["configuration"]["quick"] and r["configuration"]["dataset"] in earnest)

@@ -2,7 +2,7 @@
 
 Everything that survives is in the records' directory, so a run that was killed, a second run and a run beside
 this one all just go on: a cell with a record is done, a cell that another process has claimed is left to it.
-A cluster is another `Executor`.
+A cluster is another `Executor` (cluster.py).
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from math import log
 
 from infrec.experiments import published
 from infrec.experiments.base import Claim, Figure, Panel, Plan, Point, Series, Table, Value, claim
-from infrec.experiments.cells import CLOSED_FORM, DISTILLED, FULL, Cell, Data
+from infrec.experiments.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, Cell, Data
 from infrec.experiments.names import HEURISTICS, name, number
 from infrec.experiments.rows import Row, Rows
 from infrec.experiments.table1 import CORE
 
-SOURCES = (*HEURISTICS, DISTILLED, f"{DISTILLED}-soft")
+SOURCES = (*HEURISTICS, GENERATED, DISTILLED, f"{DISTILLED}-soft")
 SHOWN = ("HR@10", "PSP@10")  # of the main figure; the rest is the appendix's
 NEAR, SATURATED, TRANSFERS = 0.10, 0.05, 0.95
 

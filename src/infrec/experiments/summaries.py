@@ -39,6 +39,8 @@ def summary(
         if artifacts.is_artifact(place):
             return Summary.load(place)
         run = place.with_suffix(".run")
+        # What items there are is published with these datasets.
+        public = {"catalogue": split.train.items} if "noise_multiplier" in dict(data.settings) else {}
         made = distill(
             split,
             data.users,
@@ -46,6 +48,7 @@ def summary(
             run_directory=run,
             resume=True,
             progress=progress,
+            **public,
             **{name: list(value) if isinstance(value, tuple) else value for name, value in data.settings},
         )
         made.save(place)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from infrec.data import Interactions, registry
 from infrec.errors import InfrecError
-from infrec.experiments import summaries
-from infrec.experiments.cells import DISTILLED, FULL, Cell, Data, Fit
+from infrec.experiments import attack, summaries
+from infrec.experiments.cells import DISTILLED, FULL, GENERATED, PERIODS, Cell, Data, Fit
 from infrec.experiments.noise import flip
 from infrec.experiments.records import Record, device, plain, versions
+from infrec.metrics import co_occurrence_agreement, popularity_distance
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.splits import Split, holdout
 
@@ -41,14 +42,16 @@ def noisy(dataset: str, percent: float, seed: int) -> Interactions:
 def run(cell: Cell, folder: Path, progress: Progress = silent) -> Record:
     """Measure one cell. folder: where distilled summaries are kept."""
     began, watch = time.perf_counter(), Stopwatch()
-    with watch("load"):
-        split = load(cell.dataset)
-        train = noisy(cell.dataset, cell.data.noise, cell.seed) if cell.data.noise else split.train
-    with watch("data"):
-        fit_on, about = _data(cell, split, train, folder, progress)
-    measured = []
-    for fit in cell.fits:
-        measured += _measure(cell, fit, split, train, fit_on, progress)
+    if cell.data.source == PERIODS:
+        from infrec.experiments import periods
+
+        about, measured = periods.run(cell, folder, watch, progress)
+    elif "leakage" in cell.beyond:
+        from infrec.experiments import audited
+
+        about, measured = audited.run(cell, folder, watch, progress)
+    else:
+        about, measured = _fitted_and_measured(cell, folder, watch, progress)
     if "statistics" in cell.beyond:
         about |= statistics(cell.dataset)
     return plain(
@@ -66,6 +69,21 @@ def run(cell: Cell, folder: Path, progress: Progress = silent) -> Record:
     )
 
 
+def _fitted_and_measured(
+    cell: Cell, folder: Path, watch: Stopwatch, progress: Progress
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Figures about what the models are fitted on, and those of each model."""
+    with watch("load"):
+        split = load(cell.dataset)
+        train = noisy(cell.dataset, cell.data.noise, cell.seed) if cell.data.noise else split.train
+    with watch("data"):
+        fit_on, about = _data(cell, split, train, folder, progress)
+    if cell.attack:
+        with watch("attack"):
+            return about, attack.measured(cell, train, fit_on, progress)
+    return about, [line for fit in cell.fits for line in _measure(cell, fit, split, train, fit_on, progress)]
+
+
 # ---- data ------------------------------------------------------------------------------------------------
 def _data(
     cell: Cell, split: Split, train: Interactions, folder: Path, progress: Progress
@@ -79,17 +97,41 @@ def _data(
         )
         chosen, about = made, summaries.facts(made)
     elif cell.data.source != FULL:
-        chosen = _sample(train, cell.data, cell.seed)
+        chosen = _sample(train, cell.data, cell.seed, progress)
+    if cell.data.source == GENERATED:
+        about = {"realism": realism(chosen, train, cell)}
     size = {"users": chosen.n_users, "items": chosen.n_items, "interactions": chosen.n_interactions}
     return chosen, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
 
 
-def _sample(train: Interactions, data: Data, seed: int) -> Interactions:
+def _sample(train: Interactions, data: Data, seed: int, progress: Progress) -> Interactions:
     from infrec.distillation.summary import Summary
     from infrec.samplers import REG_GRID, sample
 
-    chosen = sample(train, strategy=data.source, users=data.users, seed=seed)
+    chosen = sample(
+        train, strategy=data.source, users=data.users, seed=seed, progress=progress, **dict(data.settings)
+    )
     return Summary.of(chosen, about={"reg_grid": REG_GRID}, kind="sample")
+
+
+def realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
+    """How much generated users look like the log's, beside untrained ones and as many real ones."""
+    from infrec.samplers import sample
+    from infrec.samplers.ar_cf import untrained
+
+    users, settings = made.n_users, dict(cell.data.settings)
+    sides = {
+        "untrained": untrained(train, seed=cell.seed, **settings).generate(users),
+        "trained": made,
+        "real": sample(train, strategy="user-rns", users=users, seed=cell.seed),
+    }
+    return {
+        side: {
+            "popularity": popularity_distance(of.matrix, train.matrix),
+            "co_occurrence": co_occurrence_agreement(of.matrix, train.matrix),
+        }
+        for side, of in sides.items()
+    }
 
 
 def statistics(dataset: str) -> dict[str, Any]:

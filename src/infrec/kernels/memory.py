@@ -8,6 +8,7 @@ from pathlib import Path
 from infrec.errors import MemoryBudgetError
 
 GIB = 2**30
+_RUNTIME = 40_000_000  # what JAX compiles and keeps for exchanging arrays between processes
 
 
 def available() -> int:
@@ -38,9 +39,45 @@ def nystrom_fit(
     return 8 * (2 * square + wide) + itemsize * square + max(one_pass, solve)
 
 
+def streamed_fit(
+    centres: int,
+    items: int,
+    *,
+    processes: int = 1,
+    itemsize: int = 4,
+    kept: int = 0,
+    rows: int = 0,
+    stored: int = 0,
+) -> int:
+    """Bytes of a fit from partitions in one of several processes, the same however many partitions there are.
+
+    As `nystrom_fit`, with this process's share of the items; what is exchanged at a time; a partition of
+    `rows` users and `stored` interactions as it is read; and `kept` kernel rows of this process's judges.
+    """
+    square, own = centres * centres, centres * (-(-items // processes))
+    block = min(nystrom_block(centres), rows or nystrom_block(centres))
+    several = processes > 1
+    exchanged = 4 * itemsize * centres * min(items, 1024) if several else 0
+    one_pass = itemsize * (square + block * centres) + exchanged + 40 * stored
+    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
+    solve += itemsize * ((2 if kept else 1) * own + kept * centres)
+    last = itemsize * (own + centres * items) if several else 0
+    runtime = _RUNTIME if several else 0
+    return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + runtime
+
+
 def nystrom_block(centres: int) -> int:
     """How many rows a Nyström pass takes in at a time: 64 MB of their kernel in float32."""
     return min(16384, max(64, (1 << 24) // centres))
+
+
+def distillation(users: int, items: int, *, batch: int, judges: int, regs: int = 8) -> int:
+    """Bytes of a distillation on the CPU beside the log.
+
+    Twelve arrays of the summary's size (logits, their mean, Adam's two, gradients, X̂, α, …), α for every λ of
+    a validation, a step's users and the validation users as bytes, and what JAX compiles.
+    """
+    return 4 * users * items * (12 + regs) + items * (3 * batch + min(judges, 20_000)) + 240_000_000
 
 
 def exact_on_device(n: int, items: int, *, tile: int, columns: int, width: int = 2) -> int:

@@ -95,25 +95,26 @@ class Sums:
     def empty(cls, centres: int, columns: int) -> Self:
         return cls(np.zeros((centres, centres)), np.zeros((centres, columns)))
 
-    def add(self, features: Features, x: sp.csr_array, y: sp.csr_array) -> None:
-        """Take in a block of rows: kernel inputs and targets."""
+    def add(self, features: Features, x: sp.csr_array, y: sp.csr_array, *, sign: int = 1) -> None:
+        """Take in a block of rows, kernel inputs and targets; or, with −1, take it out again."""
         z = features.of_rows(x)
         (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
-        self.products += syrk(1.0, z, lower=False)
+        self.products += syrk(float(sign), z, lower=False)
         by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
+        step = centres_at_a_time(y.shape[1])
 
         def some_centres(start: int) -> None:
-            some = slice(start, start + _step(y.shape[1]))
-            self.targets[some] += (turned @ np.ascontiguousarray(by_row[:, some])).T
+            some = slice(start, start + step)
+            self.targets[some] += sign * (turned @ np.ascontiguousarray(by_row[:, some])).T
 
-        in_parallel(some_centres, range(0, len(z), _step(y.shape[1])))
-        self.note(x, features.depth)
+        in_parallel(some_centres, range(0, len(z), step))
+        self.note(x, features.depth, sign=sign)
 
-    def note(self, x: sp.csr_array, depth: int) -> None:
+    def note(self, x: sp.csr_array, depth: int, *, sign: int = 1) -> None:
         """Count rows and add their Θ(x, x)."""
         own = ntk.diagonal(gram.squared_norms(x, np.float64), d=x.shape[1], depth=depth)
-        self.diagonal += float(own.sum())
-        self.rows += x.shape[0]
+        self.diagonal += sign * float(own.sum())
+        self.rows += sign * x.shape[0]
 
     def merge(self, other: Sums) -> None:
         """Add the sums of other rows with the same centres."""
@@ -128,6 +129,10 @@ class Sums:
             raise ConfigError(f"reg is {reg}; expected a finite number of 0 or more.")
         if not self.rows:
             raise ConfigError("there are no rows to solve on; expected at least one block.")
+        if features.dtype == "float32" and accelerated.device() is not None:
+            from infrec.kernels.nystrom_device import solve
+
+            return checked(solve(self, features, reg))
         system = np.array(self.products, order="F")
         system.ravel(order="F")[:: len(system) + 1] += reg * self.diagonal / self.rows
         diagonal = np.diagonal(system).astype(features.dtype)
@@ -141,9 +146,14 @@ class Sums:
             alpha[:, some] = blas.dtrsm(
                 1.0, features.factor, weights, lower=True, trans_a=True, overwrite_b=True
             )
-        if not np.isfinite(alpha.sum(dtype=np.float64)):
-            raise SolveError(f"the solve with {len(alpha)} centres overflowed; use a larger reg or float64.")
-        return alpha
+        return checked(alpha)
+
+
+def checked(alpha: Float[np.ndarray, "centres columns"]) -> Float[np.ndarray, "centres columns"]:
+    """The same, after a look at whether it is finite."""
+    if not np.isfinite(alpha.sum(dtype=np.float64)):
+        raise SolveError(f"the solve with {len(alpha)} centres overflowed; use a larger reg or float64.")
+    return alpha
 
 
 def accumulate(
@@ -184,6 +194,6 @@ def same(rows: sp.csr_array, block: int = 1 << 16) -> Iterator[tuple[sp.csr_arra
         yield some, some
 
 
-def _step(columns: int) -> int:
+def centres_at_a_time(columns: int) -> int:
     """How many centres' targets are added to at a time: their columns stay in a core's cache."""
     return int(np.clip((1 << 19) // max(1, columns), 16, 256))

@@ -13,11 +13,15 @@ import numpy as np
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
-from infrec.kernels import gram, nystrom
+from infrec.kernels import gram, nystrom, ridge
 from infrec.kernels.blocked import coordinates, is_exact_in_bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from jaxtyping import Float
+
+COLUMNS = 4096  # of α solved at a time, on all devices of this process together
 
 
 class DeviceSums:
@@ -57,6 +61,56 @@ class DeviceSums:
         targets = target.astype(np.float64)
         targets += target_low
         return nystrom.Sums(products, targets, self._counted.diagonal, self._counted.rows)
+
+
+def solve(sums: nystrom.Sums, features: nystrom.Features, reg: float) -> Float[np.ndarray, "centres columns"]:
+    """α on the devices of this process, in float64: the factors on each of them, the columns divided."""
+    import jax
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    mesh = Mesh(np.array(jax.local_devices()), ("items",))
+    everywhere, by_item = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (None, "items")))
+    centres, columns = sums.targets.shape
+    width = -(-min(COLUMNS, columns) // mesh.size) * mesh.size
+    added = reg * sums.diagonal / sums.rows
+    alpha = np.empty((centres, columns), np.float32)
+    with jax.enable_x64(True):  # for these functions alone, not for the program
+        factorise, solve_block = _solver(mesh)
+        factor, pivots = factorise(jax.device_put(sums.products, everywhere), np.float64(added))
+        diagonal = (np.diagonal(sums.products) + added).astype(np.float32)
+        ridge.check_pivots(0, np.asarray(pivots), diagonal, reg)
+        whiten = jax.device_put(features.factor, everywhere)
+        for start in range(0, columns, width):
+            some = sums.targets[:, start : start + width]
+            padded = np.pad(some, ((0, 0), (0, width - some.shape[1])))
+            block = solve_block(factor, whiten, jax.device_put(padded, by_item))
+            alpha[:, start : start + width] = np.asarray(block)[:, : some.shape[1]]
+    return alpha
+
+
+@cache
+def _solver(mesh: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    import jax
+    import jax.numpy as jnp
+    from jax.lax.linalg import triangular_solve
+    from jax.sharding import PartitionSpec
+
+    def factorise(products: Any, added: Any) -> Any:
+        upper = jnp.triu(products)  # the other half is not always there
+        system = upper + jnp.triu(products, 1).T + added * jnp.eye(len(products), dtype=products.dtype)
+        factor = jnp.linalg.cholesky(system, symmetrize_input=False)
+        return factor, jnp.diagonal(factor)
+
+    def block(factor: Any, whiten: Any, targets: Any) -> Any:
+        weights = triangular_solve(factor, targets, left_side=True, lower=True)
+        weights = triangular_solve(factor, weights, left_side=True, lower=True, transpose_a=True)
+        return triangular_solve(whiten, weights, left_side=True, lower=True, transpose_a=True).astype(
+            jnp.float32
+        )
+
+    over = PartitionSpec(None, "items")
+    each = jax.shard_map(block, mesh=mesh, in_specs=(PartitionSpec(), PartitionSpec(), over), out_specs=over)
+    return jax.jit(factorise, donate_argnums=0), jax.jit(each, donate_argnums=2)
 
 
 def _stored(x: sp.csr_array, block: int) -> Any:

@@ -10,11 +10,13 @@ from infrec.metrics.propensity import (
 )
 from infrec.metrics.protocols import PROTOCOLS, Protocol, check_protocol, ranking_metrics
 from infrec.metrics.ranking import hit_rate_at, hits, top_k
+from infrec.metrics.realism import co_occurrence_agreement, popularity_distance
 
 __all__ = [
     "PROTOCOLS",
     "Protocol",
     "check_protocol",
+    "co_occurrence_agreement",
     "coverage",
     "exposure",
     "gini",
@@ -26,6 +28,7 @@ __all__ = [
     "pooled_auc",
     "pooled_auc_by_user",
     "popularity",
+    "popularity_distance",
     "propensity_scored_precision",
     "propensity_scored_precision_as_published",
     "ranking_metrics",

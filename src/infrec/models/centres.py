@@ -36,16 +36,28 @@ def choose(
     """`count` users as centres, or all where there are no more; those without a history only then."""
     if count >= interactions.n_users:
         return interactions
-    known = np.flatnonzero(interactions.user_counts)
-    rng = generator(seed, "centres", how)
-    if len(known) <= count:
-        rows = known
+    if how != "leverage":
+        rows = by_counts(interactions.user_counts, count, how, seed=seed)
     else:
-        weights = _weights(interactions.matrix, known, how, rng, depth, dtype)
-        rows = np.sort(_drawn(known, weights, count, rng))
+        known, rng = np.flatnonzero(interactions.user_counts), generator(seed, "centres", how)
+        rows = known
+        if len(known) > count:
+            weights = _leverage(interactions.matrix, known, rng, depth, dtype)
+            rows = np.sort(_drawn(known, weights, count, rng))
     return Interactions(
         interactions.matrix[rows], Vocabulary(interactions.users.take(rows)), interactions.items
     )
+
+
+def by_counts(counts: NDArray[np.integer], count: int, how: str, *, seed: int) -> NDArray[np.integer]:
+    """The rows of `count` centres where only the users' numbers of interactions need be known."""
+    if count >= len(counts):
+        return np.arange(len(counts))
+    known = np.flatnonzero(counts)
+    if len(known) <= count:
+        return known
+    weights = counts[known].astype(np.float64) if how == "activity" else None
+    return np.sort(_drawn(known, weights, count, generator(seed, "centres", how)))
 
 
 def _drawn(
@@ -59,21 +71,6 @@ def _drawn(
         return rng.choice(rows, count, replace=False)
     keys = np.log(weights) + rng.gumbel(size=len(rows))
     return rows[np.argpartition(-keys, count - 1)[:count]]
-
-
-def _weights(
-    x: sp.csr_array,
-    rows: NDArray[np.integer],
-    how: str,
-    rng: np.random.Generator,
-    depth: int,
-    dtype: str,
-) -> NDArray[np.float64] | None:
-    if how == "activity":
-        return np.diff(x.indptr)[rows].astype(np.float64)
-    if how == "leverage":
-        return _leverage(x, rows, rng, depth, dtype)
-    return None
 
 
 def _leverage(

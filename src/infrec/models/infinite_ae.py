@@ -27,8 +27,10 @@ from numpy.typing import NDArray
 
 from infrec.artifacts import Artifact
 from infrec.data import Interactions, Vocabulary
+from infrec.data.prepared import Prepared
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
 from infrec.kernels import accelerated, gram, memory, ntk, nystrom
+from infrec.kernels.sharded import Team
 from infrec.models.base import AUTO, Recommender
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explanation, contributions, explain
@@ -72,6 +74,7 @@ class InfiniteAE(Recommender):
         self._alpha: NDArray[np.floating[Any]] | None = None
         self._chosen: Interactions | None = None  # Nyström's centres; None: every user is one
         self._solved_here = False  # α is the ridge solution on `log`, so that K α needs no K
+        self._popularity: NDArray[np.float32] | None = None  # of a log that the model does not hold
         self._kept: dict[bytes, NDArray[np.floating[Any]]] | None = None  # kernel rows that every λ asks for
 
     def with_settings(self, **changes: Any) -> Self:
@@ -150,16 +153,46 @@ class InfiniteAE(Recommender):
 
     def _centres_of(self, interactions: Interactions) -> Interactions:
         s = self.settings
+        given = self.given_centres(interactions.items)
+        if given is not None:
+            return given
+        return choose(interactions, s.centres, s.centre_choice, seed=s.seed, depth=s.depth, dtype=s.dtype)
+
+    def given_centres(self, items: Vocabulary) -> Interactions | None:
+        """The centres that the caller brought for a log over these items; None: they are still to choose."""
         if self._given is None:
-            if s.centre_choice == "given":
+            if self.settings.centre_choice == "given":
                 raise ConfigError("centre_choice is 'given' but no centres were; give centres=SUMMARY.")
-            return choose(interactions, s.centres, s.centre_choice, seed=s.seed, depth=s.depth, dtype=s.dtype)
-        if self._given.items != interactions.items:
+            return None
+        if self._given.items != items:
             raise DataError(
-                f"the centres have {self._given.n_items} items and the log {interactions.n_items}, or in "
+                f"the centres have {self._given.n_items} items and the log {len(items)}, or in "
                 "another order; expected the same: align_items() brings a summary into the log's order."
             )
         return self._given
+
+    def fit_prepared(
+        self, dataset: Prepared, *, team: Team | None = None, progress: Progress = silent
+    ) -> Self:
+        """Fit in place on a prepared dataset, partition by partition; see `infrec.models.streaming`.
+
+        Memory does not grow with the log. The model knows its centres and no other user: ask it with
+        histories. team: the processes that fit together; only the first one has α afterwards.
+        """
+        from infrec.models import streaming
+
+        done = streaming.fit(self, dataset, team=team, progress=progress)
+        model = self.with_settings(reg=done.reg, solver="nystrom")
+        model._log, model._alpha = done.centres, done.alpha
+        model._popularity = dataset.item_counts.astype(np.float32)
+        why = "the log was read partition by partition"
+        model.about = {"solver": "nystrom", "why": why, "read": done.read}
+        return self._become(model, done.candidates)
+
+    @property
+    def popularity(self) -> NDArray[np.float32]:
+        """The sum of each item's weights, over the log that was fitted."""
+        return super().popularity if self._popularity is None else self._popularity
 
     def decide(self, interactions: Interactions) -> tuple[Literal["exact", "nystrom"], str]:
         """Exact or Nyström, and why."""
@@ -251,7 +284,8 @@ class InfiniteAE(Recommender):
         if self.settings.solver == "exact":
             return {} if self.log.n_users <= _SOLVE_AGAIN else {"alpha": self.alpha}
         if self._chosen is None:
-            return {"alpha": self.alpha}
+            known = {} if self._popularity is None else {"popularity": self._popularity}
+            return {"alpha": self.alpha, **known}
         rows = self._chosen.matrix
         return {
             "alpha": self.alpha,
@@ -265,7 +299,7 @@ class InfiniteAE(Recommender):
 
     def _restore(self, artifact: Artifact) -> None:
         arrays = artifact.arrays
-        self._alpha = arrays.get("alpha")
+        self._alpha, self._popularity = arrays.get("alpha"), arrays.get("popularity")
         if "centres" in artifact.tables:
             names = Vocabulary(artifact.tables["centres"].column("id").combine_chunks())
             parts = (arrays["centres.weights"], arrays["centres.indices"], arrays["centres.indptr"])

@@ -90,26 +90,47 @@ class Autoencoder:
         import jax
         import jax.numpy as jnp
 
-        from infrec.models.trainer import dropped
-
-        target, there = step.rows(), step.constants["latent"]
-        length = jnp.sqrt(jnp.maximum((target**2).sum(axis=1, keepdims=True), 1e-12))
-        x = dropped(target / length, hyper["dropout"], step.stream(1))
-        h = dense_layers(params, encoder_names(self.layers), x, jnp.tanh)
-        mean = h @ params["mean.weight"] + params["mean.bias"]
-        log_variance = h @ params["spread.weight"] + params["spread.bias"]
-        noise = jax.random.normal(step.stream(2), mean.shape) * there
-        z = mean + noise * jnp.exp(0.5 * log_variance)
-        h = dense_layers(params, decoder_names(self.layers), z, jnp.tanh)
-        logits = h @ params["out.weight"] + params["out.bias"] + step.constants["items"]
-        log_softmax = jax.nn.log_softmax(logits)
+        target = step.rows()
+        logits, divergence = self.forward(params, target, step, hyper)
+        log_softmax = jax.nn.log_softmax(logits + step.constants["items"])
         likelihood = jnp.sum(jnp.where(target > 0, target * log_softmax, 0.0), axis=1)
-        divergence = 0.5 * jnp.sum(there * (jnp.exp(log_variance) + mean**2 - 1 - log_variance), axis=1)
-        beta = hyper["beta"] * jnp.minimum(1.0, step.batch.step / ANNEALING)
+        beta = self.beta(step, hyper)
         users = jnp.maximum(step.batch.present.sum(), 1.0)
         loss = jnp.sum(step.batch.present * (beta * divergence - likelihood)) / users
         weights = [value for name, value in params.items() if name.endswith("weight")]
         return loss + 0.5 * hyper["l2"] * sum(jnp.sum(weight**2) for weight in weights)
+
+    def beta(self, step: Step, hyper: Mapping[str, Any]) -> Any:
+        """β at this step."""
+        import jax.numpy as jnp
+
+        return hyper["beta"] * jnp.minimum(1.0, step.batch.step / ANNEALING)
+
+    def forward(
+        self,
+        params: Params,
+        histories: Any,
+        step: Step,
+        hyper: Mapping[str, Any],
+        streams: tuple[int, int] = (1, 2),
+    ) -> tuple[Any, Any]:
+        """Logits of dense histories, with dropout and the posterior's noise; KL(N(μ, σ²) ‖ N(0, 1))."""
+        import jax
+        import jax.numpy as jnp
+
+        from infrec.models.trainer import dropped
+
+        there = step.constants["latent"]
+        length = jnp.sqrt(jnp.maximum((histories**2).sum(axis=1, keepdims=True), 1e-12))
+        x = dropped(histories / length, hyper["dropout"], step.stream(streams[0]))
+        h = dense_layers(params, encoder_names(self.layers), x, jnp.tanh)
+        mean = h @ params["mean.weight"] + params["mean.bias"]
+        log_variance = h @ params["spread.weight"] + params["spread.bias"]
+        noise = jax.random.normal(step.stream(streams[1]), mean.shape) * there
+        z = mean + noise * jnp.exp(0.5 * log_variance)
+        h = dense_layers(params, decoder_names(self.layers), z, jnp.tanh)
+        divergence = 0.5 * jnp.sum(there * (jnp.exp(log_variance) + mean**2 - 1 - log_variance), axis=1)
+        return h @ params["out.weight"] + params["out.bias"], divergence
 
 
 @dataclass(frozen=True)
@@ -179,13 +200,17 @@ class MVAE(Trained):
         kept["out.weight"], kept["out.bias"] = kept["out.weight"][:, :items], kept["out.bias"][:items]
         return kept
 
-    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+    def represent(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        """μ(x): where the model places each history."""
         p, layers = self.parameters, self.settings.layers
         length = np.sqrt(np.maximum(np.asarray((histories**2).sum(axis=1), np.float32).ravel(), 1e-12))
         x = sp.csr_array(sp.diags_array(1 / length) @ histories, dtype=np.float32)
         h = dense_layers(p, encoder_names(layers), x, np.tanh)
-        mean = h @ p["mean.weight"] + p["mean.bias"]
-        h = dense_layers(p, decoder_names(layers), mean, np.tanh)
+        return h @ p["mean.weight"] + p["mean.bias"]
+
+    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        p = self.parameters
+        h = dense_layers(p, decoder_names(self.settings.layers), self.represent(histories), np.tanh)
         return h @ p["out.weight"] + p["out.bias"]
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:

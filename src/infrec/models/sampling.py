@@ -8,6 +8,7 @@ search. Shapes are padded, so that logs of about the same size share one compile
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -36,6 +37,23 @@ class Sizes(NamedTuple):
     draws: int  # interactions drawn for a mini-batch
     dense: int  # the most interactions that a mini-batch can have
     halvings: int  # of a binary search in the longest row
+
+
+class Room(NamedTuple):
+    """The least that shapes are made for, so that logs of different size share a compiled function."""
+
+    users: int = 0
+    interactions: int = 0
+    batch: int = 0  # the most interactions of a mini-batch
+    longest: int = 0  # the most interactions of a user
+
+    @classmethod
+    def for_all(cls, logs: Iterable[Interactions]) -> Room:
+        """Room for each of these logs, in mini-batches of the size that the largest of them gets."""
+        counts = [np.sort(log.user_counts)[::-1] for log in logs]
+        size = batch_size(padded(max(map(len, counts))))
+        needs = [(len(own), own.sum(), own[:size].sum(), own.max(initial=0)) for own in counts]
+        return cls(*(int(max(need)) for need in zip(*needs, strict=True)))
 
 
 class Log(NamedTuple):
@@ -77,23 +95,33 @@ def padded(n: int, least: int = _SMALLEST) -> int:
 _ON_DEVICE: WeakKeyDictionary[Interactions, tuple[Sizes, Log]] = WeakKeyDictionary()
 
 
-def on_device(log: Interactions, *, batch: int | None = None) -> tuple[Sizes, Log]:
+def batch_size(users: int) -> int:
+    """Users of a mini-batch where so many are padded for."""
+    return int(np.clip(padded(-(-users // _STEPS)), *_BATCHES))
+
+
+def on_device(log: Interactions, *, batch: int | None = None, room: Room | None = None) -> tuple[Sizes, Log]:
     """The log's shapes and its arrays on the device, shared by all trainings on it."""
-    if batch is None and log in _ON_DEVICE:
+    usual = batch is None and room is None
+    if usual and log in _ON_DEVICE:
         return _ON_DEVICE[log]
+    room = room or Room()
     matrix = log.matrix
     counts = np.diff(matrix.indptr)
-    users, items, entries = padded(log.n_users), padded(log.n_items), padded(log.n_interactions, _FEWEST)
-    size = batch or int(np.clip(padded(-(-users // _STEPS)), *_BATCHES))
+    users, items = padded(max(log.n_users, room.users)), padded(log.n_items)
+    entries = padded(max(log.n_interactions, room.interactions), _FEWEST)
+    size = batch or batch_size(users)
     blocks = -(-users // size)
+    fullest = max(int(np.sort(counts)[-size:].sum()), room.batch)
+    longest = max(int(counts.max(initial=0)), room.longest)
     sizes = Sizes(
         users=users,
         items=items,
         batch=size,
         blocks=blocks,
-        draws=padded(-(-log.n_interactions // blocks), _FEWEST),
-        dense=padded(int(np.sort(counts)[-size:].sum()), _FEWEST),
-        halvings=max(8, int(counts.max(initial=0)).bit_length()),
+        draws=padded(-(-max(log.n_interactions, room.interactions) // blocks), _FEWEST),
+        dense=padded(fullest, _FEWEST),
+        halvings=max(8, longest.bit_length()),
     )
     ends = np.concatenate([matrix.indptr, np.full(users - log.n_users, matrix.nnz)])
     running = np.cumsum(matrix.data, dtype=np.float64)
@@ -117,7 +145,7 @@ def on_device(log: Interactions, *, batch: int | None = None) -> tuple[Sizes, Lo
         n_items=jnp.int32(log.n_items),
         mean_weight=jnp.float32(total.sum() / blocks),
     )
-    if batch is None:
+    if usual:
         _ON_DEVICE[log] = sizes, arrays
     return sizes, arrays
 

@@ -30,6 +30,7 @@ from infrec.randomness import generator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from infrec.models.sampling import Room
     from infrec.models.trainer import Program, Training
 
 LATENT = (4, 8, 16, 32, 50, 64, 128)  # the paper's values
@@ -131,6 +132,10 @@ class Trained(Recommender):
 
     def batch(self, log: Interactions) -> int | None:
         """Users of a mini-batch, where a model needs another number than the trainer's."""
+        return None
+
+    def room(self, log: Interactions) -> Room | None:
+        """What shapes are made for, where several logs are to share a compiled function."""
         return None
 
     # ---- training ------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from jaxtyping import Array, Float
+    from numpy.typing import NDArray
 
     from infrec.data import Interactions
-    from infrec.models.trained import Trained
+    from infrec.models.sampling import Room
 
 Params = dict[str, Any]  # name → array
 Validate = Callable[[Any], float]
@@ -79,6 +80,31 @@ class Program(Protocol):
 
     def loss(self, params: Params, step: Step, hyper: Mapping[str, Array]) -> Array:
         """The loss of a mini-batch. `hyper` are the model's numeric settings, which cost no compilation."""
+
+
+class Trainable(Protocol):
+    """What a training is of: a model, or anything else with a `Program`."""
+
+    name: ClassVar[str]
+    every: ClassVar[int]
+    patience: ClassVar[int]
+    most_epochs: ClassVar[int]
+    settings: Any  # with `seed` and `epochs`
+
+    @property
+    def selected(self) -> Mapping[str, Any]: ...
+
+    def program(self, log: Interactions) -> Program: ...
+
+    def hyper(self, log: Interactions) -> Mapping[str, float]: ...
+
+    def batch(self, log: Interactions) -> int | None: ...
+
+    def room(self, log: Interactions) -> Room | None: ...
+
+    def with_parameters(
+        self, log: Interactions, trained: Mapping[str, NDArray[np.float32]], epochs: int
+    ) -> Any: ...
 
 
 class State(NamedTuple):
@@ -147,11 +173,11 @@ class Training:
     """
 
     def __init__(
-        self, model: Trained, log: Interactions, *, checkpoint: str | PathLike[str] | None = None
+        self, model: Trainable, log: Interactions, *, checkpoint: str | PathLike[str] | None = None
     ) -> None:
         self._model, self._log = model, log
         self._program = model.program(log)
-        self._sizes, self._on_device = sampling.on_device(log, batch=model.batch(log))
+        self._sizes, self._on_device = sampling.on_device(log, batch=model.batch(log), room=model.room(log))
         self._passes = max(1, -(-STEPS_OF_AN_EPOCH // self._sizes.blocks))
         self._constants = self._program.constants(self._sizes, log)
         self._hyper = {name: jnp.float32(value) for name, value in model.hyper(log).items()}
@@ -176,13 +202,23 @@ class Training:
         return self.epoch >= self.epochs or not patient
 
     @property
-    def best(self) -> Trained:
+    def best(self) -> Any:
         """The fitted model of the best validation; as it stands now where none was made."""
         if self._best is None:
             return self.model()
         return self._model.with_parameters(self._log, self._best, self.best_epoch)
 
-    def model(self) -> Trained:
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return self._passes * self._sizes.blocks
+
+    @property
+    def best_parameters(self) -> dict[str, np.ndarray]:
+        """What `best` is made of, padded as in training: another training can start from it."""
+        return self._parameters() if self._best is None else self._best
+
+    def model(self) -> Any:
         """The fitted model as it stands now: a copy that later epochs do not change."""
         return self._model.with_parameters(self._log, self._parameters(), self.epoch)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from infrec.report import audit as audits
 from infrec.report import card_figures, figures, pieces
 from infrec.report.card_figures import METRICS, names
 from infrec.report.card_records import Card, Curve, Fidelity
@@ -167,10 +168,19 @@ def _facts(card: Card, curves: Sequence[Curve], head: str, caption: str) -> str:
 
 def _privacy(card: Card) -> str:
     text, caveat, warn = PRIVACY.get(card.start, (PRIVACY_OTHER, NO_GUARANTEE, True))
+    if card.guarantee:
+        text, warn = GUARANTEED, False
     shown = escape(text.format(users=f"{card.summary.users:,}", start=card.start))
+    told = "" if card.guarantee else f"<p>{escape(caveat)}</p>"
+    tested = f"<p>{escape(NOT_AUDITED)}</p>"
+    if card.audit is not None:
+        from infrec.privacy.records import Audit
+
+        tested = f"<h2>What did attacks find?</h2>{audits.aside(Audit.from_dict(card.audit))}"
     return (
         "<h2>What does it mean for privacy?</h2>"
-        f'<div class="aside{" warn" if warn else ""}" role="note"><p>{shown}</p></div><p>{escape(caveat)}</p>'
+        f'<div class="aside{" warn" if warn else ""}" role="note"><p>{shown}</p></div>{told}'
+        f"{audits.guarantee(card.guarantee)}{tested}"
     )
 
 
@@ -234,6 +244,11 @@ NO_GUARANTEE = (
     "This is not a guarantee. A summary that is good for recommending has learnt from real people, and "
     "nothing here proves that it says nothing about one of them."
 )
+NOT_AUDITED = "It has not been attacked yet: infrec audit SUMMARY --against LOG does that and writes here."
+GUARANTEED = (
+    "Real users came in through noise alone. How much any one of them can have changed what is released here "
+    "is bounded by ε and δ, below, whatever an attacker knows or tries."
+)
 # start → what it means, what remains to be said, whether it is a warning
 PRIVACY = {
     "users": (
@@ -248,6 +263,12 @@ PRIVACY = {
         "copied. What the summary knows about people came in through a loss averaged over all of them.",
         NO_GUARANTEE,
         False,
+    ),
+    "summary": (
+        "The optimisation went on from an earlier summary. What that one says about its users, this one may "
+        "still say: see its card, and the first one's start.",
+        NO_GUARANTEE,
+        True,
     ),
 }
 PRIVACY_OTHER = (

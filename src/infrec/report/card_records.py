@@ -55,6 +55,8 @@ class Card:
     likeness: rank correlation of the items' popularity in the summary with that in the original.
     picture: synthetic users × most popular items, a hexadecimal digit a cell, 0 (none) to f (weight 1).
     facts: small print worth keeping (library versions, device, command).
+    guarantee: ε, δ, what they mean and what they do not cover; None where there is none.
+    audit: what `infrec audit` found, without anybody's id (`Audit.as_dict(ids=False)`); None before it.
     """
 
     dataset: str
@@ -76,6 +78,8 @@ class Card:
     likeness: float | None = None
     picture: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    guarantee: Mapping[str, Any] | None = None
+    audit: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON can hold it."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infrec.experiments.base import Figure, Panel
-from infrec.experiments.cells import DISTILLED, FULL
+from infrec.experiments.cells import DISTILLED, FULL, GENERATED
 from infrec.experiments.names import name
 from infrec.report.figures import FAINT, INK, PAPER, drawn, on_page
 
@@ -40,6 +40,7 @@ LOOKS = {
     "user-rns": Look(3, "s"),
     "head-user": Look(4, "^"),
     "svp-cf": Look(2, "D"),
+    GENERATED: Look(8, "X"),
     DISTILLED: Look(0, "o"),
     f"{DISTILLED}-soft": Look(6, "P"),
     f"{DISTILLED}-published": Look(1, "X"),
@@ -53,6 +54,10 @@ LOOKS = {
     "mvae": Look(8, "X"),
     "infinite-ae": Look(0, "o"),
     "infinite-ae-plus": Look(7, "*"),
+    "joint": Look(7, "*"),
+    "individual": Look(2, "D"),
+    "fine-tune": Look(4, "^"),
+    "ader": Look(1, "s"),
 }
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 

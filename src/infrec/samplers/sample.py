@@ -1,21 +1,24 @@
 """One contract for every sampler: a log, a strategy and a size in; a log over the same items out.
 
 `user-rns`, `head-user` and `svp-cf` put the users in an order and take them from the front, whole, until the
-number of users or the share of interactions is reached. `interaction-rns` takes interactions one by one.
+number of users or the share of interactions is reached. `herding` does the same, each user chosen in view of
+those before. `interaction-rns` takes interactions one by one. `ar-cf` chooses nobody: it makes users.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
+from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.samplers import svp_cf
+from infrec.samplers import ar_cf, svp_cf
+from infrec.samplers.herding import herd
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +44,8 @@ ORDERS: dict[str, Callable[[Interactions, int], NDArray[np.int64]]] = {
     "head-user": _most_active_first,
     "svp-cf": _hardest_first,
 }
-STRATEGIES = ("interaction-rns", *ORDERS)
+GENERATORS = ("ar-cf",)  # whose users are nobody's
+STRATEGIES = ("interaction-rns", *ORDERS, "herding", *GENERATORS)
 # λ of ∞-AE on few real users: the paper's values for logs and those for summaries, so that none is favoured.
 REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0)
 
@@ -53,25 +57,37 @@ def sample(
     percent: float | None = None,
     users: int | None = None,
     seed: int = 42,
+    progress: Progress = silent,
+    **settings: Any,
 ) -> Interactions:
     """A part of the log, by percent of its interactions or by number of users; the items stay the same.
 
     Samplers of users return exactly `users` users, or the fewest whole users from the front of their order
     that together hold `percent` % of the interactions. `interaction-rns` returns exactly the rounded number
     of interactions (for `users` = N: the share N / all users of them); users left without any are dropped.
+    `ar-cf` is trained on the log and returns users of its own, numbered; `settings` are its alone.
     """
     if strategy not in STRATEGIES:
         raise ConfigError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}.")
     _check_size(log, percent, users)
+    if strategy == "ar-cf":
+        maker = ar_cf.fitted(log, progress, seed=seed, **settings)
+        if percent is None:
+            return maker.generate(_whole(users))
+        return maker.generate_share(percent / 100 * log.n_interactions)
+    if settings:
+        raise ConfigError(f"{strategy} has no setting {next(iter(settings))!r}; expected none.")
     if strategy == "interaction-rns":
         share = percent / 100 if percent is not None else _whole(users) / log.n_users
         return _interactions(log, max(1, round(share * log.n_interactions)), seed)
+    # A budget of 100 % may exceed the whole by rounding.
+    budget = None if percent is None else percent / 100 * log.n_interactions * (1 - 1e-12)
+    if strategy == "herding":
+        costs = np.ones(log.n_users, np.int64) if budget is None else log.user_counts
+        return log.select_users(np.sort(herd(log.matrix, costs, _whole(users) if budget is None else budget)))
     order = ORDERS[strategy](log, seed)
-    if percent is not None:
-        held = np.cumsum(log.user_counts[order])
-        budget = percent / 100 * log.n_interactions
-        # A budget of 100 % may exceed the whole by rounding: then everybody is taken.
-        users = min(int(np.searchsorted(held, budget * (1 - 1e-12))) + 1, log.n_users)
+    if budget is not None:
+        users = min(int(np.searchsorted(np.cumsum(log.user_counts[order]), budget)) + 1, log.n_users)
     return log.select_users(np.sort(order[: _whole(users)]))
 
 

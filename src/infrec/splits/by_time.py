@@ -22,9 +22,7 @@ def leave_last_out(log: Interactions) -> Split:
     """
     _times(log)
     log = with_enough(log)
-    row = rows_of(log.matrix)
-    from_end = np.empty(len(row), np.int64)
-    from_end[np.lexsort((_times(log), row))] = log.matrix.indptr[row + 1] - 1 - np.arange(len(row))
+    from_end = _from_end(log)
     return Split(
         keep(log, from_end >= 2), keep(log, from_end == 1), keep(log, from_end == 0), name="leave-last-out"
     )
@@ -43,6 +41,33 @@ def periods(log: Interactions, n: int) -> list[Interactions]:
     period = np.empty(len(time), np.int64)
     period[np.argsort(time, kind="stable")] = np.arange(len(time)) * n // max(1, len(time))
     return [keep(log, period == number) for number in range(n)]
+
+
+def ahead(past: Interactions, period: Interactions, *, share: float = 0.2) -> Split:
+    """How well a model of the past foresees a period: the users of the period, their last items held out.
+
+    Of a user's n interactions in the period the last max(1, int(share · n)) are test. Train is what is known
+    of the user by then: the earlier ones, and everything in `past`. For somebody with a single interaction in
+    all it is empty. Validation is empty. Items that `past` lacks stay: they cannot be foreseen.
+    """
+    if not 0 < share <= 1:
+        raise ConfigError(f"share is {share}; expected more than 0 and at most 1.")
+    _times(period)
+    users = np.flatnonzero(period.user_counts)
+    period = period.select_users(users)
+    counts = period.user_counts
+    last = _from_end(period) < np.repeat(np.maximum(1, (share * counts).astype(np.int64)), counts)
+    test, shown = keep(period, last), keep(period, ~last)
+    known = shown.with_matrix(shown.matrix.maximum(past.matrix[users]))
+    return Split(known, keep(period, np.zeros(len(last), bool)), test, name="next period")
+
+
+def _from_end(log: Interactions) -> NDArray[np.int64]:
+    """The place of each interaction counted from its user's last one, which is 0."""
+    row = rows_of(log.matrix)
+    from_end = np.empty(len(row), np.int64)
+    from_end[np.lexsort((_times(log), row))] = log.matrix.indptr[row + 1] - 1 - np.arange(len(row))
+    return from_end
 
 
 def _times(log: Interactions) -> NDArray[np.int64]:

@@ -1,0 +1,190 @@
+"""`infrec audit`: attacks a summary, a sample or a model, and says what they found."""
+
+from __future__ import annotations
+
+import json as json_
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from infrec.cli import console, options
+from infrec.cli.reading import Reading, reads_data
+from infrec.errors import DataError
+from infrec.progress import Progress
+
+if TYPE_CHECKING:
+    from infrec.data import Interactions
+    from infrec.privacy import Audit, Released
+
+PAGE, RECORD = "audit.html", "audit.json"
+
+
+@reads_data
+def audit(
+    release: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RELEASE",
+            help="What infrec distill, infrec sample or infrec fit wrote.",
+            show_default=False,
+        ),
+    ],
+    against: Annotated[
+        str,
+        typer.Option(
+            "--against",
+            metavar="DATA",
+            help="The log that it was made from, read the same way.",
+            show_default=False,
+        ),
+    ],
+    control: Annotated[
+        str | None,
+        typer.Option("--control", metavar="DATA", help="People like those in the log who were not in it."),
+    ] = None,
+    shadows: Annotated[
+        int,
+        typer.Option(
+            "--shadows",
+            metavar="N",
+            min=0,
+            help="Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
+        ),
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Where the report goes. Default: RELEASE-audit."),
+    ] = None,
+    reading: Reading = Reading(),
+    seed: options.Seed = 42,
+    json: options.Json = False,
+) -> None:
+    """Attack a summary, a sample or a model: linkage, membership, reconstruction, beside a control group.
+
+    The control are the users that [bold]infrec distill --set-aside[/] kept out, or those of --control. The
+    report names users and stays with you; the summary's card gets the result without them.
+
+    [bold]Examples[/]
+
+      infrec distill ml-1m --users 500 --set-aside 0.1 --out summary
+      infrec audit summary --against ml-1m
+      infrec audit model --against ratings.csv --control others.csv --json
+    """
+    from infrec.report import audit as page
+    from infrec.report.audit_words import leaks, paragraph
+
+    out = out or release.with_name(f"{release.name}-audit")
+    with console.bars() as progress:
+        found = _audited(release, against, control, reading, shadows, seed, progress)
+    words = paragraph(found)
+    _write(
+        out / RECORD, json_.dumps({**found.as_dict(), "findings": words}, ensure_ascii=False, allow_nan=False)
+    )
+    _write(out / PAGE, page.render(found))
+    console.saved(out / PAGE)
+    card = _into_card(release, found)
+    document = {
+        "release": str(release),
+        "against": against,
+        **found.as_dict(),
+        "findings": words,
+        "leaks": leaks(found),
+        "report": str(out / PAGE),
+        "card": None if card is None else str(card),
+    }
+    if json:
+        console.emit(document)
+        return
+    console.out().print(words, soft_wrap=True)
+    for what, why in found.not_measured.items():
+        console.note(f"{what}: {why}")
+    console.out().print(f"Report: [bold]{out / PAGE}[/]", soft_wrap=True)
+
+
+def _audited(
+    release: Path,
+    against: str,
+    control: str | None,
+    reading: Reading,
+    shadows: int,
+    seed: int,
+    progress: Progress,
+) -> Audit:
+    """Who was in, who was not, and everything that the attacks say of them."""
+    from infrec.distillation import guarantee as promise
+    from infrec.privacy import audit as attack
+
+    released, about = opened(release)
+    log = reading.load(against, progress)
+    members, aside = _members(log, released, about, seed)
+    control_from = "users set aside at distillation"
+    if control is not None:
+        aside, control_from = _control(reading.load(control, progress), released, about, seed), "given"
+    return attack(
+        released,
+        members,
+        aside,
+        control_from=control_from,
+        shadow_runs=shadows,
+        guarantee=promise.with_epsilon(about.get("guarantee")),
+        seed=seed,
+        progress=progress,
+    )
+
+
+def opened(release: Path) -> tuple[Released, dict[str, Any]]:
+    """What lies in a directory, as an attacker holds it, and what its manifest says."""
+    from infrec import artifacts, models
+    from infrec.distillation import Summary
+    from infrec.privacy import Released
+
+    kind = artifacts.kind_of(release)
+    if kind in ("summary", "sample"):
+        summary = Summary.load(release)
+        return Released.summary(summary), dict(summary.about)
+    if kind == "model":
+        return Released.of_model(models.load(release)), {}
+    raise DataError(
+        f"{release} is {'a ' + kind if kind else 'nothing that infrec wrote'}; expected a summary, a "
+        "sample or a model."
+    )
+
+
+def _members(
+    log: Interactions, released: Released, about: dict[str, Any], seed: int
+) -> tuple[Interactions, Interactions | None]:
+    """The people whose histories went in, as they did, and those who were set aside."""
+    from infrec.splits import holdout, set_aside
+
+    if released.about["kind"] == "model":
+        return log, None
+    split = holdout(log, seed=int(about.get("seed", seed)))
+    if (rule := about.get("set_aside")) is None:
+        return split.train, None
+    kept, aside = set_aside(split, rule["share"], rule["seed"])
+    return kept.train, aside
+
+
+def _control(log: Interactions, released: Released, about: dict[str, Any], seed: int) -> Interactions:
+    """Given people, cut like the members: a longer history would tell the groups apart by itself."""
+    from infrec.splits import holdout
+
+    return log if released.about["kind"] == "model" else holdout(log, seed=int(about.get("seed", seed))).train
+
+
+def _into_card(release: Path, found: Audit) -> Path | None:
+    """The result, without anybody's id, into the card where there is one."""
+    from infrec.cli import card
+
+    if not (release / card.RECORD).is_file():
+        return None
+    return card.add_audit(release, found.as_dict(ids=False))
+
+
+def _write(path: Path, text: str) -> None:
+    from infrec.data.export import atomically
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomically(path) as file:
+        file.write(text.encode())

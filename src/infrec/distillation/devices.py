@@ -1,0 +1,65 @@
+"""The users of a step over all devices, of one process or of many; everything else the same on each.
+
+The loss is a sum over users. With the rows of every block divided among the devices by a named sharding, JAX
+computes each device's part of the loss and of its gradient where the rows are, and adds the parts up. With
+one device nothing here does anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_USERS = "users"
+Tree = TypeVar("Tree")
+
+
+def count() -> int:
+    """Devices that share the work."""
+    return jax.device_count()
+
+
+@cache
+def _mesh() -> Mesh:
+    return Mesh(np.array(jax.devices()), (_USERS,))
+
+
+def divided(shape: tuple[int, ...], part: Callable[[slice], NDArray[Any]]) -> jax.Array:
+    """An array whose second axis is divided among the devices; `part` makes the rows of a slice of it.
+
+    It is asked only for the rows of this process's devices.
+    """
+
+    def rows(at: Any) -> NDArray[Any]:
+        return part(at[1])
+
+    return jax.make_array_from_callback(shape, NamedSharding(_mesh(), PartitionSpec(None, _USERS)), rows)
+
+
+def everywhere(tree: Tree) -> Tree:
+    """The same arrays on every device of every process."""
+    if count() == 1:
+        return jax.tree.map(jnp.asarray, tree)
+    same = NamedSharding(_mesh(), PartitionSpec())
+
+    def spread(value: Any) -> jax.Array:
+        whole = np.asarray(value)
+        return jax.make_array_from_callback(whole.shape, same, lambda at: whole[at])
+
+    return jax.tree.map(spread, tree)
+
+
+def added_up(tree: Tree) -> Tree:
+    """Inside a compiled function: each device has the sum over all of them."""
+    if count() == 1:
+        return tree
+    return jax.lax.with_sharding_constraint(tree, NamedSharding(_mesh(), PartitionSpec()))

@@ -1,0 +1,49 @@
+"""How much made or chosen users look like a log's: what is popular, and what goes together.
+
+Rows are users, values weights: a fractional entry counts as that part of an item.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ITEMS = 200  # the most popular ones, whose pairs are looked at
+
+
+def popularity_distance(made: sp.csr_array, log: sp.csr_array) -> float:
+    """Total variation between the items' shares of all interactions: 0 the same, 1 nothing in common."""
+    one, other = (_shares(rows) for rows in (made, log))
+    return float(0.5 * np.abs(one - other).sum())
+
+
+def co_occurrence_agreement(made: sp.csr_array, log: sp.csr_array, *, items: int = ITEMS) -> float:
+    """Do the same items go together? 1: just as in the log; 0: as unrelated as independent draws.
+
+    For each pair of the log's most popular items, the correlation over users of having one and the other;
+    then the correlation of these numbers between both sides. 0 where a side has no variation at all.
+    """
+    popular = np.argsort(-np.bincount(log.indices, minlength=log.shape[1]), kind="stable")[:items]
+    one, other = (_pair_correlations(rows, popular) for rows in (made, log))
+    one, other = one - one.mean(), other - other.mean()
+    norms = np.sqrt((one**2).sum() * (other**2).sum())
+    return float((one * other).sum() / norms) if norms > 0 else 0.0
+
+
+def _shares(rows: sp.csr_array) -> NDArray[np.float64]:
+    sums = np.bincount(rows.indices, weights=rows.data, minlength=rows.shape[1])
+    return sums / max(sums.sum(), np.finfo(float).tiny)
+
+
+def _pair_correlations(rows: sp.csr_array, items: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Of each pair of these items once; an item that everybody or nobody has goes with none."""
+    x = rows[:, items].toarray().astype(np.float64)
+    x -= x.mean(axis=0)
+    spread = np.sqrt((x**2).mean(axis=0))
+    x = np.divide(x, spread, out=np.zeros_like(x), where=spread > 0)
+    return (x.T @ x / max(1, len(x)))[np.triu_indices(len(items), 1)]

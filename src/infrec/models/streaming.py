@@ -1,0 +1,297 @@
+"""∞-AE from a prepared dataset that is never in memory: partition by partition, in one process or in many.
+
+Two readings of the partitions that are this process's own. The first collects the rows of the centres (and of
+the users on whom λ is chosen); the second is the pass, which adds up every user. Each process reads only its
+own; what they share are sums (kernels/sharded.py).
+
+λ is chosen from the same pass. A random 20,000 users at most are the judges: a fifth of their interactions is
+left out of the pass. When λ is chosen on these, the judges' rows are taken out of the sums and put in whole,
+so that the model is fitted on everything.
+
+The model knows its centres and α, and nothing of the other users: its size does not depend on their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.data import Interactions, Vocabulary
+from infrec.data.prepared import Prepared
+from infrec.errors import ConfigError, DataError, SolveError
+from infrec.kernels import gram, memory, nystrom
+from infrec.kernels.sharded import Alone, ShardedSums, Team
+from infrec.metrics.ranking import hit_rate_at
+from infrec.models import selection
+from infrec.models.base import INNER_SEED
+from infrec.models.centres import by_counts
+from infrec.models.selection import Candidate
+from infrec.progress import Progress, silent
+from infrec.randomness import generator
+from infrec.splits import hide
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from infrec.models.infinite_ae import InfiniteAE
+
+HIDDEN = 0.2  # of a judge's interactions
+_JUDGED = 512  # judges whose scores exist at a time, on all processes together
+
+
+@dataclass
+class Streamed:
+    """What a fit found: α on the first process (None on the others), the centres, what was tried and read."""
+
+    alpha: NDArray[np.floating[Any]] | None
+    centres: Interactions
+    reg: float
+    candidates: list[Candidate] = field(default_factory=list)
+    read: dict[str, Any] = field(default_factory=dict)
+
+
+def fit(
+    model: InfiniteAE, dataset: Prepared, *, team: Team | None = None, progress: Progress = silent
+) -> Streamed:
+    """Every process calls it with the same model and dataset, and its own place in the team."""
+    return _Fit(model, dataset, team or Alone(), progress).run()
+
+
+class _Fit:
+    def __init__(self, model: InfiniteAE, dataset: Prepared, team: Team, progress: Progress) -> None:
+        self.settings, self.dataset, self.team, self.progress = model.settings, dataset, team, progress
+        self.given = model.given_centres(dataset.items)
+        s, counts = self.settings, dataset.user_counts
+        if not int(counts.sum()):
+            raise DataError("the dataset has no interactions; expected at least one.")
+        if s.solver == "exact":
+            raise ConfigError(
+                "solver is 'exact', which needs all users in memory; a fit from partitions is 'nystrom'."
+            )
+        if s.centre_choice == "leverage" and self.given is None:
+            raise ConfigError(
+                "centre_choice is 'leverage', which compares all users before the pass; expected 'random' or "
+                "'activity' for a fit from partitions."
+            )
+        self.items = len(dataset.items)
+        self.parts = dataset.share(team.count, team.index)
+        self.variants = [variant["reg"] for variant in model.variants()] if s.reg == "auto" else [s.reg]
+        self.centre_rows = (
+            np.zeros(0, np.int64)
+            if self.given is not None
+            else by_counts(counts, s.centres, s.centre_choice, seed=s.seed)
+        )
+        self.judges, self.share = np.zeros(0, np.int64), 0.0
+        if s.reg == "auto":
+            able = np.flatnonzero(counts >= 2)
+            self.judges, self.share = able, len(able) / len(counts)
+            if len(able) > selection.JUDGES:
+                drawn = generator(INNER_SEED, "judges of a streamed fit")
+                self.judges = np.sort(drawn.choice(able, selection.JUDGES, replace=False))
+        self.judges_of = [self._mine(self.judges, index).sum() for index in range(team.count)]
+        centres = len(self.centre_rows) if self.given is None else self.given.n_users
+        memory.require(
+            memory.streamed_fit(
+                centres,
+                self.items,
+                processes=team.count,
+                itemsize=np.dtype(s.dtype).itemsize,
+                kept=int(max(self.judges_of)),
+                rows=max((facts["users"] for facts in dataset.partitions), default=0),
+                stored=max((facts["rows"] for facts in dataset.partitions), default=0),
+            ),
+            f"a streamed fit with {centres:,} centres and {self.items:,} items in {team.count} processes",
+            "use fewer centres or more processes",
+        )
+
+    def run(self) -> Streamed:
+        centres = self._first_reading()
+        features = nystrom.Features.of(centres.matrix, depth=self.settings.depth, dtype=self.settings.dtype)
+        sums = ShardedSums(features, self.items, self.team)
+        sums.take(self._blocks(features.block), self._rounds(features.block))
+        candidates: list[Candidate] = []
+        best = float(self.variants[0])
+        if len(self.variants) > 1:
+            if len(self.judges):
+                best, candidates = self._chosen(sums, features)
+                self._make_whole(sums, features)
+            else:
+                best = 5.0
+                reason = "used as it is: no user has enough interactions to hold one out"
+                candidates = [Candidate({"reg": best}, error=reason)]
+        final = sums.solvable()
+        del sums
+        alpha, error = self._solved(final, features, best)
+        if alpha is None:
+            raise SolveError(error or "the solve failed")
+        del final
+        whole = self.team.whole(alpha, self.items)
+        return Streamed(whole, centres, best, candidates, self._read())
+
+    # ---- reading -------------------------------------------------------------------------------------------
+    def _first_reading(self) -> Interactions:
+        """The rows of the centres, from every process; the judges' rows, of this one's partitions."""
+        mine, judged, held = [], [], []
+        nothing = sp.csr_array((0, self.items), dtype=np.float32)
+        if self.given is None or len(self.judges):
+            for number in self.parts:
+                facts = self.dataset.partitions[number]
+                batch = next(iter(self.dataset.batches([number])))
+                mine.append(batch[_inside(self.centre_rows, facts)])
+                rows = batch[_inside(self.judges, facts)]
+                judged.append(rows)
+                held.append(_held_out(rows))
+                self.progress("looking for the centres", number + 1 - self.parts.start, len(self.parts))
+        self.judged = sp.csr_array(sp.vstack([nothing, *judged], format="csr"))
+        self.held = sp.csr_array(sp.vstack([nothing, *held], format="csr"))
+        if self.given is not None:
+            return self.given
+        own = sp.csr_array(sp.vstack([nothing, *mine], format="csr"))
+        counts, indices, data = (
+            self.team.joined(part) for part in (np.diff(own.indptr), own.indices, own.data)
+        )
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        matrix = sp.csr_array((data, indices, indptr), shape=(len(counts), self.items))
+        users = Vocabulary(self.dataset.users.take(self.centre_rows))
+        return Interactions(matrix, users, self.dataset.items, item_info=self.dataset.item_info)
+
+    def _blocks(self, size: int) -> Iterator[sp.csr_array]:
+        """The pass: every user of this process, the judges by themselves and without what they have to guess.
+
+        Blocks never depend on which process has a partition, so neither do the sums.
+        """
+        done, total = 0, sum(self.dataset.partitions[number]["users"] for number in self.parts)
+        for number, shown in zip(self.parts, self._by_partition(self._shown()), strict=True):
+            batch = next(iter(self.dataset.batches([number])))
+            judges = _inside(self.judges, self.dataset.partitions[number])
+            if len(judges):
+                batch = batch[np.delete(np.arange(batch.shape[0]), judges)]
+            for rows in (batch, shown):
+                for block in _cut(rows, size):
+                    yield block
+                    done += block.shape[0]
+                    self.progress("one pass over the users", done, total)
+
+    def _rounds(self, size: int, *, judges: bool = False) -> int:
+        """The most blocks that any process has: of all its users, or of its judges."""
+
+        def blocks(number: int) -> int:
+            facts = self.dataset.partitions[number]
+            some = len(_inside(self.judges, facts))
+            return -(-some // size) + (0 if judges else -(-(facts["users"] - some) // size))
+
+        shares = (self.dataset.share(self.team.count, index) for index in range(self.team.count))
+        return max(sum(map(blocks, share)) for share in shares)
+
+    def _shown(self) -> sp.csr_array:
+        """The judges' rows less what is held out."""
+        left = sp.csr_array(self.judged - self.held)  # equal numbers: the difference is exactly 0
+        left.eliminate_zeros()
+        return left
+
+    def _by_partition(self, rows: sp.csr_array) -> Iterator[sp.csr_array]:
+        """The judges' rows of each of this process's partitions."""
+        seen = 0
+        for number in self.parts:
+            count = len(_inside(self.judges, self.dataset.partitions[number]))
+            yield rows[seen : seen + count]
+            seen += count
+
+    def _mine(self, users: NDArray[Any], index: int) -> NDArray[np.bool_]:
+        """Which users are in the partitions of a process."""
+        share = self.dataset.share(self.team.count, index)
+        if not len(share):
+            return np.zeros(len(users), bool)
+        first = self.dataset.partitions[share[0]]["first_user"]
+        last = self.dataset.partitions[share[-1]]
+        return (users >= first) & (users < last["first_user"] + last["users"])
+
+    def _read(self) -> dict[str, Any]:
+        """What this process read, of all there is."""
+        partitions, files = self.dataset.partitions, self.dataset.manifest["files"]
+        mine = [partitions[number] for number in self.parts]
+        return {
+            "partitions": len(mine),
+            "of_partitions": len(partitions),
+            "users": sum(facts["users"] for facts in mine),
+            "rows": sum(facts["rows"] for facts in mine),
+            "of_rows": sum(facts["rows"] for facts in partitions),
+            "bytes": sum(files[facts["file"]]["bytes"] for facts in mine),
+        }
+
+    # ---- λ -------------------------------------------------------------------------------------------------
+    def _chosen(self, sums: ShardedSums, features: nystrom.Features) -> tuple[float, list[Candidate]]:
+        """The λ that ranks what the judges have to guess best; the last of equals, as everywhere."""
+        system = sums.solvable()
+        shown = self._shown()
+        centres = gram.Centres.of(features.rows, features.dtype)
+        step = max(1, _JUDGED // self.team.count)
+        starts = range(0, int(max(self.judges_of)), step)
+        kernels = [centres.kernel(shown[at : at + step], depth=features.depth) for at in starts]
+        best, best_score, candidates = None, -1.0, []
+        for reg in self.variants:
+            alpha, error = self._solved(system, features, float(reg))
+            score = None
+            if alpha is not None:
+                scores = self.team.scorer(alpha, self.items)
+                hits = 0.0
+                for at, kernel in zip(starts, kernels, strict=True):
+                    short = step - len(kernel)  # every process brings equally many rows
+                    got = scores(np.pad(kernel, ((0, short), (0, 0))) if short else kernel)[: len(kernel)]
+                    if len(kernel):
+                        some = slice(at, at + step)
+                        k = selection.cutoff(self.items)
+                        hits += float(hit_rate_at(got, shown[some], self.held[some], k).sum())
+                total = float(self.team.total(np.array([hits]))[0])
+                score = 100.0 * self.share * total / len(self.judges)
+                if score >= best_score:
+                    best, best_score = float(reg), score
+            candidates.append(Candidate({"reg": reg}, score, error))
+            self.progress("choose settings", len(candidates), len(self.variants), reg=reg, score=score)
+        if best is None:
+            raise SolveError(f"all {len(candidates)} values of reg failed; the last: {candidates[-1].error}")
+        return best, candidates
+
+    def _solved(
+        self, system: nystrom.Sums, features: nystrom.Features, reg: float
+    ) -> tuple[NDArray[Any] | None, str | None]:
+        """This process's columns of α; nothing on any process where it failed on one."""
+        alpha, error = None, None
+        try:
+            alpha = system.solve(features, reg=reg)
+        except SolveError as failure:
+            error = str(failure)
+        if self.team.total(np.array([float(error is not None)]))[0]:
+            return None, error or "the solve failed on another process"
+        return alpha, None
+
+    def _make_whole(self, sums: ShardedSums, features: nystrom.Features) -> None:
+        """The judges' shortened rows out of the sums, their whole rows in."""
+        rounds = self._rounds(features.block, judges=True)
+        for rows, sign in ((self._shown(), -1), (self.judged, 1)):
+            cut = (block for some in self._by_partition(rows) for block in _cut(some, features.block))
+            sums.take(cut, rounds, sign=sign)
+
+
+def _inside(users: NDArray[Any], facts: Any) -> NDArray[Any]:
+    """Which rows of a partition these users are; the users are sorted."""
+    first = facts["first_user"]
+    low, high = np.searchsorted(users, (first, first + facts["users"]))
+    return users[low:high] - first
+
+
+def _held_out(rows: sp.csr_array) -> sp.csr_array:
+    """A fifth of each row's entries, the same whichever process asks."""
+    if not rows.shape[0]:
+        return rows
+    log = Interactions(rows.copy(), Vocabulary.numbered(rows.shape[0]), Vocabulary.numbered(rows.shape[1]))
+    return hide(log, share=HIDDEN, seed=INNER_SEED)[1].matrix
+
+
+def _cut(rows: sp.csr_array, size: int) -> Iterator[sp.csr_array]:
+    for start in range(0, rows.shape[0], size):
+        yield rows[start : start + size]

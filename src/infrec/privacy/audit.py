@@ -1,0 +1,147 @@
+"""The audit: every attack on a release, beside what popularity alone achieves and beside a control group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infrec.data import Interactions, Vocabulary
+from infrec.errors import ConfigError, DataError
+from infrec.privacy import membership, roc, shadows
+from infrec.privacy.groups import Groups, groups
+from infrec.privacy.linkage import linkage
+from infrec.privacy.neighbours import neighbours
+from infrec.privacy.reconstruction import reconstruction
+from infrec.privacy.records import Audit
+from infrec.privacy.released import Released
+from infrec.progress import Progress, Stopwatch, silent
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+    from numpy.typing import NDArray
+
+NO_CONTROL = (
+    "not measurable: there is no control group. Distil with --set-aside 0.1, or give people who were not "
+    "in the log with --control FILE."
+)
+NO_ROWS = "not measurable: this model holds no histories."
+WORST = 10
+
+
+def audit(
+    released: Released,
+    members: Interactions,
+    control: Interactions | None = None,
+    *,
+    control_from: str = "",
+    shadow_runs: int = 0,
+    guarantee: Mapping[str, Any] | None = None,
+    seed: int = 42,
+    progress: Progress = silent,
+) -> Audit:
+    """Attack a release that was made from `members`; `control` are people of the same kind who were not.
+
+    shadow_runs: how many shadow releases the likelihood ratio may make (0: none, and it is not measured).
+    guarantee: what the release claims; its δ is granted to the mechanism where ε is bounded from below.
+    """
+    who = groups(members, control, released.items, control_from=control_from, seed=seed)
+    if not who.members.shape[0]:
+        raise DataError(
+            "none of the log's users has an item of the release; expected the log it was made from."
+        )
+    watch = Stopwatch()
+    missing: dict[str, str] = {}
+    found: dict[str, Any] = {}
+    if released.rows is not None:
+        with watch("linkage"):
+            found["linkage"] = tuple(linkage(released.rows, who, seed=seed, progress=progress))
+            found["neighbours"] = neighbours(released.rows, who, seed=seed)
+    else:
+        missing |= {"linkage": NO_ROWS, "neighbours": NO_ROWS}
+    if who.measurable:
+        with watch("membership"):
+            delta = float((guarantee or {}).get("delta", 0.0))
+            found |= _membership(released, who, shadow_runs, delta, seed, progress)
+        if not shadow_runs:
+            missing["likelihood"] = "not measured: it needs shadow distillations (--shadows 16)."
+    else:
+        missing["membership"] = NO_CONTROL
+    with watch("reconstruction"):
+        found["reconstruction"] = tuple(
+            reconstruction(released.model, released.counts, who, seed=seed, progress=progress)
+        )
+    return Audit(
+        released=dict(released.about),
+        members=who.members.shape[0],
+        control=who.control.shape[0],
+        control_from=control_from if who.measurable else "",
+        not_measured=missing,
+        guarantee=guarantee,
+        seconds=watch.seconds,
+        facts={"seed": seed, "shadows": shadow_runs},
+        **found,
+    )
+
+
+# ---- membership --------------------------------------------------------------------------------------------
+def _membership(
+    released: Released, who: Groups, shadow_runs: int, delta: float, seed: int, progress: Progress
+) -> dict[str, Any]:
+    everybody = who.everybody
+    scores = _scores(released, everybody, seed, progress)
+    observed = dict(scores)
+    if shadow_runs:
+        if released.remake is None:
+            raise ConfigError(
+                "this release does not say how it was made, so shadows cannot be; expected one by infrec."
+            )
+        scores["likelihood"] = shadows.likelihood(
+            observed,
+            lambda rows, at: _shadow(released, everybody, rows, seed + at + 1),
+            everybody.shape[0],
+            shadows=shadow_runs,
+            seed=seed,
+            progress=progress,
+        )
+    alone = membership.popularity(released.counts, everybody)
+    found = tuple(
+        roc.compared(name, *who.split(score), seed=seed, delta=delta) for name, score in scores.items()
+    )
+    return {
+        "membership": found,
+        "popularity": roc.compared("popularity", *who.split(alone), seed=seed, delta=delta),
+        "worst": _worst(who, scores),
+    }
+
+
+def _scores(
+    released: Released, everybody: sp.csr_array, seed: int, progress: Progress
+) -> dict[str, NDArray[np.float64]]:
+    scores = {}
+    if released.rows is not None:
+        scores["distance"] = membership.distance(released.rows, everybody)
+    scores["model"] = membership.predicted(released.model, everybody, seed=seed, progress=progress)
+    return scores
+
+
+def _shadow(
+    released: Released, everybody: sp.csr_array, rows: NDArray[np.int64], seed: int
+) -> dict[str, NDArray[np.float64]]:
+    assert released.remake is not None
+    log = Interactions(everybody[rows], Vocabulary.numbered(len(rows)), released.items)
+    made = released.remake(log, seed)
+    return _scores(made, everybody, seed, silent)
+
+
+def _worst(who: Groups, scores: Mapping[str, NDArray[np.float64]]) -> tuple[dict[str, Any], ...]:
+    """The members whom the last (the strongest) score puts furthest above the control."""
+    name = list(scores)[-1]
+    inside, outside = who.split(scores[name])
+    order = np.argsort(-inside, kind="stable")[:WORST]
+    above = [float((outside >= inside[at]).mean()) for at in order]
+    return tuple(
+        {"user": who.ids[at], "score": name, "value": float(inside[at]), "control_above": share}
+        for at, share in zip(order, above, strict=True)
+    )

@@ -1,0 +1,156 @@
+"""Narayanan–Shmatikov matching: which released row belongs to a person of whom a few items are known.
+
+    w_i = 1 / log |supp(i)|,   score(a, r) = Σ_{i ∈ a ∩ r} w_i / (Σ_{i ∈ r} w_i)^p,
+    eccentricity = (best − second best) / σ
+
+a: what the attacker knows of one person; r: a released row; supp(i): the rows that hold item i; σ: the
+standard deviation of a's scores over all released rows. The best row is accepted only where it stands out: at
+an eccentricity of φ or more. From "Robust De-anonymization of Large Sparse Datasets" (IEEE S&P 2008), where
+p = 0 and φ = 1.5, and the score has two more factors: how close the ratings and the dates are. Interactions
+have neither, and without them a long row matches everybody. With p = 0.35 and φ = 3 instead, on releases of
+500 and 3,000 users of ML-1M, everybody is found (p = 0, φ = 1.5: 93 % and 87 %), and fewer of those who are
+not in it are claimed (0.3 % and 0.2 %, against 4.7 % and 3.1 %).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError, DataError
+from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ECCENTRICITY = 3.0  # φ
+LENGTH = 0.35  # p
+SCORES_AT_ONCE = 2**24  # entries of the block of scores that is held in memory
+ROUNDING = 1e-6  # scores closer than this share of the best are equal but for the order of summation
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """The best released row for each target, and how far it stands out.
+
+    index: the row of the release; −1 where no released row shares an item with the target.
+    score, eccentricity: of that row. ties: how many released rows have that score (0 where index is −1).
+    accepted: whether the attacker would claim it.
+    """
+
+    index: NDArray[np.int64]
+    score: NDArray[np.float64]
+    eccentricity: NDArray[np.float64]
+    ties: NDArray[np.int64]
+    accepted: NDArray[np.bool_]
+
+    def correct(self, truth: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which targets are claimed and rightly so. truth: each target's own row of the release, −1: none."""
+        return self.accepted & (self.index == truth) & (self.index >= 0)
+
+    def wrong(self, truth: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which targets are claimed to be somebody they are not."""
+        return self.accepted & (self.index != truth)
+
+    def at(self, eccentricity: float) -> Matches:
+        """The same matches under another threshold."""
+        accepted = (self.index >= 0) & (self.ties == 1) & (self.eccentricity >= eccentricity)
+        return Matches(self.index, self.score, self.eccentricity, self.ties, accepted)
+
+
+def item_weights(support: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
+    """1 / log(support): what sharing an item says. An item of one or two rows weighs 1 / log 2."""
+    return 1 / np.log(np.maximum(np.asarray(support, np.float64), 2.0))
+
+
+def match(
+    targets: Interactions | sp.csr_array,
+    released: Interactions | sp.csr_array,
+    *,
+    support: NDArray[np.integer] | None = None,
+    eccentricity: float = ECCENTRICITY,
+    length: float = LENGTH,
+    progress: Progress = silent,
+) -> Matches:
+    """Match each target (a row of known items) with the released rows.
+
+    support: in how many histories each of the release's items stands, as far as the attacker knows; the
+    release's own counts where it is not given. eccentricity: the threshold φ. length: the power p of a
+    released row's own weight by which its scores are divided; 0 is the attack as published.
+
+    Values of the targets are not looked at: an item is known or not. Those of the release are: a fractional
+    entry counts as that part of an item. Where both are `Interactions`, items are matched by id, and those
+    that the release lacks match nobody; matrices must have the same columns.
+    """
+    if not eccentricity >= 0:
+        raise ConfigError(f"eccentricity is {eccentricity}; expected a number of 0 or more.")
+    if not 0 <= length <= 1:
+        raise ConfigError(f"length is {length}; expected a power from 0 to 1.")
+    rows, columns = _matrices(targets, released)
+    if columns.shape[0] == 0:
+        raise DataError("the release has no rows; expected at least one to match with.")
+    counts = np.bincount(columns.indices, minlength=columns.shape[1]) if support is None else support
+    if len(counts) != columns.shape[1]:
+        raise DataError(
+            f"support has {len(counts)} entries for {columns.shape[1]} items; expected one for each."
+        )
+    weights = item_weights(counts).astype(np.float32)
+    total = np.maximum(columns @ weights, np.finfo(np.float32).tiny)
+    transposed = sp.csr_array(sp.diags_array(total**-length) @ columns, dtype=np.float32).T.tocsr()
+    n, size = rows.shape[0], max(1, SCORES_AT_ONCE // columns.shape[0])
+    index, ties = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+    score, stands_out = np.zeros(n), np.zeros(n)
+    for begin in range(0, n, size):
+        part = rows[begin : begin + size]
+        known = sp.csr_array((weights[part.indices], part.indices, part.indptr), shape=part.shape)
+        here = slice(begin, begin + part.shape[0])
+        index[here], score[here], stands_out[here], ties[here] = _best((known @ transposed).toarray())
+        progress("matching", here.stop, n)
+    everybody = np.ones(n, bool)
+    return Matches(index, score, stands_out, ties, everybody).at(eccentricity)
+
+
+def _best(scores: NDArray[np.float32]) -> tuple[NDArray[Any], ...]:
+    """Best row, its score, its eccentricity and the number of rows as good, for each row of scores."""
+    spread = scores.std(axis=1, dtype=np.float64)
+    at = scores.argmax(axis=1)
+    each = np.arange(len(scores))
+    best = scores[each, at].astype(np.float64)
+    ties = (scores >= (best * (1 - ROUNDING))[:, None]).sum(axis=1)
+    scores[each, at] = -1.0
+    second = scores.max(axis=1).astype(np.float64)
+    shared = best > 0
+    # With a single released row nothing is there to stand out from; with equal rows nothing does.
+    apart = (spread > 0) & (ties == 1) & shared
+    gap = np.divide(best - second, spread, out=np.zeros(len(scores)), where=apart)
+    return np.where(shared, at, -1), best, gap, np.where(shared, ties, 0)
+
+
+def _matrices(
+    targets: Interactions | sp.csr_array, released: Interactions | sp.csr_array
+) -> tuple[sp.csr_array, sp.csr_array]:
+    """Both as CSR over the release's items."""
+    to = released.matrix if isinstance(released, Interactions) else sp.csr_array(released)
+    rows = targets.matrix if isinstance(targets, Interactions) else sp.csr_array(targets)
+    if (
+        isinstance(targets, Interactions)
+        and isinstance(released, Interactions)
+        and targets.items != released.items
+    ):
+        places = released.items.positions(targets.items.ids)
+        coo = rows.tocoo()
+        there = places[coo.col] >= 0
+        columns = places[coo.col[there]]
+        rows = sp.csr_array(
+            (coo.data[there], (coo.row[there], columns)), shape=(rows.shape[0], released.n_items)
+        )
+    if rows.shape[1] != to.shape[1]:
+        raise DataError(
+            f"the targets have {rows.shape[1]} items and the release {to.shape[1]}; "
+            "expected rows over the same items."
+        )
+    return rows, to

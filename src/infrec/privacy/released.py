@@ -1,0 +1,109 @@
+"""What an attacker holds: the rows that were released and a model of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.data import Interactions, Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from infrec.distillation.summary import Summary
+    from infrec.models import Recommender
+
+Remake = Callable[[Interactions, int], "Released"]
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """rows: None for a model that holds no histories. model: what the attacker asks for scores.
+
+    about: what it is, for the record. remake: the same made again from other people's histories, with a seed.
+    """
+
+    items: Vocabulary
+    rows: sp.csr_array | None
+    model: Recommender
+    about: Mapping[str, Any] = field(default_factory=dict)
+    remake: Remake | None = None
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """How popular each item is, as far as the release tells."""
+        if self.rows is not None:
+            return np.asarray(self.rows.sum(axis=0), np.float64).ravel()
+        nobody = sp.csr_array((1, len(self.items)), dtype=np.float32)
+        scores = np.asarray(self.model.score(nobody), np.float64).ravel()
+        return scores - scores.min()
+
+    @classmethod
+    def summary(cls, summary: Summary) -> Released:
+        """A distilled summary or a sample: the attacker fits ∞-AE on it, as anybody would."""
+        from infrec.models import InfiniteAE
+
+        model = InfiniteAE().fit(summary)
+        names = ("mode", "start", "strategy", "steps")
+        about = {
+            "kind": summary.kind,
+            "users": summary.n_users,
+            "interactions": summary.n_interactions,
+            "discrete": summary.discrete,
+            **{name: summary.about[name] for name in names if name in summary.about},
+        }
+        return cls(summary.items, summary.matrix, model, about, _remake(summary))
+
+    @classmethod
+    def of_model(cls, model: Recommender) -> Released:
+        """A model: its rows are those that it stores and scores with."""
+        centres = getattr(model, "centres", None)
+        rows = centres.matrix if isinstance(centres, Interactions) else None
+        users = 0 if rows is None else rows.shape[0]
+        about = {"kind": "model", "model": model.name, "users": users}
+
+        def again(log: Interactions, seed: int) -> Released:
+            return cls.of_model(model.with_settings().fit(log))
+
+        return cls(model.log.items, rows, model, about, again)
+
+
+def _remake(summary: Summary) -> Remake | None:
+    """A shadow is made as the release was: by the same distillation or the same sampler."""
+    about = dict(summary.about)
+    if "strategy" in about:
+        from infrec.distillation.summary import Summary
+        from infrec.samplers import sample
+
+        def sampled(log: Interactions, seed: int) -> Released:
+            users = min(summary.n_users, log.n_users - 1)
+            drawn = sample(log, strategy=about["strategy"], users=users, seed=seed)
+            return Released.summary(Summary.of(drawn, about=about, kind="sample"))
+
+        return sampled
+    if "settings" not in about:
+        return None
+    from infrec.distillation import Config, distill
+
+    def distilled(log: Interactions, seed: int) -> Released:
+        settings = {**about["settings"], "seed": seed, "users": min(summary.n_users, log.n_users - 1)}
+        config = Config.from_dict(settings)
+        if (promise := about.get("guarantee")) is None:
+            return Released.summary(distill(log, config=config))
+        return Released.summary(
+            distill(
+                log,
+                seed=seed,
+                config=config,
+                noise_multiplier=promise["noise_multiplier"],
+                delta=promise["delta"],
+                mechanism=about["mechanism"],
+                catalogue=log.items,
+            )
+        )
+
+    return distilled

@@ -1,0 +1,144 @@
+"""Members against non-members: rates, curves and what they prove, with their uncertainty.
+
+A membership attack gives every person a score. Whoever scores above a threshold is called a member. The
+false-positive rate is that of the control; what matters is the true-positive rate where hardly anybody of the
+control is accused, not the average over all thresholds.
+
+    (ε, δ)-differential privacy  ⇒  TPR ≤ e^ε · FPR + δ   and   1 − FPR ≤ e^ε · (1 − TPR) + δ
+
+so a threshold whose rates break this for some ε proves that ε too small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import betaincinv
+
+from infrec.privacy.records import Membership, Rate
+from infrec.randomness import generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LEVEL = 0.95
+FALSE_POSITIVES = {"10 %": 0.1, "1 %": 0.01, "0.1 %": 0.001}
+FEWEST = 5  # people of the control above a threshold, for its false-positive rate to mean anything
+RESAMPLES = 1000
+POINTS = 200
+
+
+def rate(hits: float, of: int) -> Rate:
+    """A share of independent people, with its Clopper–Pearson interval."""
+    tail = (1 - LEVEL) / 2
+    low = 0.0 if hits <= 0 else float(betaincinv(hits, of - hits + 1, tail))
+    high = 1.0 if hits >= of else float(betaincinv(hits + 1, of - hits, 1 - tail))
+    return Rate(hits / of if of else 0.0, low, high, of)
+
+
+def mean(values: NDArray[np.floating]) -> Rate:
+    """A mean over people of shares between 0 and 1, with its normal interval."""
+    centre = float(values.mean()) if len(values) else 0.0
+    half = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 1.0
+    return Rate(centre, max(0.0, centre - half), min(1.0, centre + half), len(values))
+
+
+def compared(
+    score: str, members: NDArray[np.floating], control: NDArray[np.floating], *, seed: int, delta: float = 0.0
+) -> Membership:
+    """Everything about one score. delta: what the ε bound grants the mechanism."""
+    tpr = {
+        name: tpr_at(members, control, share, seed=seed)
+        for name, share in FALSE_POSITIVES.items()
+        if share * len(control) >= FEWEST
+    }
+    return Membership(
+        score,
+        auc(members, control),
+        tpr,
+        curve(members, control),
+        epsilon_at_least(members, control, delta=delta, seed=seed),
+    )
+
+
+def threshold(control: NDArray[np.floating], share: float) -> float:
+    """Above it lies at most this share of the control."""
+    return float(np.sort(control)[::-1][math.floor(share * len(control))])
+
+
+def tpr_at(members: NDArray[np.floating], control: NDArray[np.floating], share: float, *, seed: int) -> Rate:
+    """The true-positive rate where at most this share of the control is accused.
+
+    Its interval is a bootstrap over both groups: the threshold is as uncertain as the members.
+    """
+    value = float((members > threshold(control, share)).mean())
+    rng = generator(seed, "tpr interval")
+    ordered, m, k = np.sort(members), len(control), math.floor(share * len(control))
+    # The (k+1)-th largest of m resampled people is the one at the (k+1)-th smallest of m uniform numbers.
+    cut = np.sort(control)[::-1][(m * rng.beta(k + 1, m - k, RESAMPLES)).astype(np.int64)]
+    above = 1 - np.searchsorted(ordered, cut, side="right") / len(ordered)
+    drawn = rng.binomial(len(members), above) / len(members)
+    tail = 50 * (1 - LEVEL)
+    low, high = np.percentile(drawn, [tail, 100 - tail])
+    return Rate(value, min(float(low), value), max(float(high), value), len(members))
+
+
+def auc(members: NDArray[np.floating], control: NDArray[np.floating]) -> Rate:
+    """The chance that a member scores above somebody of the control (ties count half), with its interval."""
+    value = _auc(members, control)
+    # Hanley and McNeil's variance: exact enough for an interval, and it needs no resampling.
+    q1, q2 = value / (2 - value), 2 * value**2 / (1 + value)
+    n, m = len(members), len(control)
+    spread = (value * (1 - value) + (n - 1) * (q1 - value**2) + (m - 1) * (q2 - value**2)) / (n * m)
+    half = 1.96 * math.sqrt(max(spread, 0.0))
+    return Rate(value, max(0.0, value - half), min(1.0, value + half), n)
+
+
+def _auc(members: NDArray[np.floating], control: NDArray[np.floating]) -> float:
+    ordered = np.sort(control)
+    below = np.searchsorted(ordered, members, side="left") + np.searchsorted(ordered, members, side="right")
+    return float(below.mean() / (2 * len(control)))
+
+
+def curve(members: NDArray[np.floating], control: NDArray[np.floating]) -> tuple[tuple[float, float], ...]:
+    """(false-positive rate, true-positive rate), evenly spaced on a logarithmic axis of the former."""
+    m = len(control)
+    counts = np.unique(np.geomspace(1, m, min(m, POINTS)).round().astype(int))
+    cuts = np.sort(control)[::-1][counts - 1]
+    # People at the cut itself are accused: the rates of the rule "at least".
+    false = 1 - np.searchsorted(np.sort(control), cuts, side="left") / m
+    true = 1 - np.searchsorted(np.sort(members), cuts, side="left") / len(members)
+    return tuple((float(x), float(y)) for x, y in zip(false, true, strict=True))
+
+
+def epsilon_at_least(
+    members: NDArray[np.floating], control: NDArray[np.floating], *, delta: float = 0.0, seed: int = 0
+) -> float:
+    """A lower bound on ε at 95 % confidence, 0 where the attack proves nothing.
+
+    The threshold is chosen on one half of the people and judged on the other, by Clopper–Pearson bounds.
+    """
+    rng = generator(seed, "bound")
+    best = 0.0
+    halves = [
+        (group[order[::2]], group[order[1::2]])
+        for group in (members, control)
+        for order in [rng.permutation(len(group))]
+    ]
+    (try_in, judge_in), (try_out, judge_out) = halves
+    if min(len(try_in), len(judge_in), len(try_out), len(judge_out)) == 0:
+        return 0.0
+    cuts = np.unique(np.quantile(np.concatenate([try_in, try_out]), np.linspace(0.001, 0.999, 200)))
+    guess = [_bound(try_in, try_out, cut, delta) for cut in cuts]
+    best = _bound(judge_in, judge_out, float(cuts[int(np.argmax(guess))]), delta)
+    return max(0.0, best)
+
+
+def _bound(members: NDArray[np.floating], control: NDArray[np.floating], cut: float, delta: float) -> float:
+    """ln((TPR − δ)/FPR) or ln((1 − FPR − δ)/(1 − TPR)), the larger, each rate at its pessimistic end."""
+    inside, outside = int((members > cut).sum()), int((control > cut).sum())
+    true, false = rate(inside, len(members)), rate(outside, len(control))
+    proofs = [(true.low - delta, false.high), (1 - false.high - delta, 1 - true.low)]
+    return max(math.log(top / bottom) if top > 0 and bottom > 0 else -math.inf for top, bottom in proofs)

@@ -1,0 +1,125 @@
+"""An audit in one plain paragraph: what the attacks found, for somebody who has to decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from infrec.privacy.records import Audit, Linkage, Membership, Rate, Reconstruction
+
+
+TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
+
+
+def exceeds(attack: Rate, control: Rate) -> bool:
+    """Whether members are hit more than twice as often as the control, and not by chance."""
+    return attack.value > TWICE * control.value and attack.low > control.high
+
+
+def paragraph(audit: Audit) -> str:
+    """The findings, without a word of the trade."""
+    parts = [_opening(audit)]
+    if audit.linkage:
+        parts.append(_linkage(audit.linkage[-1]))
+    if audit.membership:
+        parts.append(_membership(strongest(audit), audit.control))
+    else:
+        parts.append(
+            "Whether somebody was in the log at all could not be measured, because there was nobody to "
+            "compare with; that is not the same as nothing being found."
+        )
+    if audit.reconstruction:
+        parts.append(_reconstruction(audit.reconstruction[-1]))
+    if audit.neighbours is not None and audit.neighbours.copies:
+        parts.append(f"{audit.neighbours.copies:,} released rows are a real person's history, item by item.")
+    return " ".join([*parts, _closing(audit)])
+
+
+def strongest(audit: Audit) -> Membership:
+    """The membership attack with the highest true-positive rate where few are wrongly accused."""
+
+    def strength(found: Membership) -> float:
+        return found.tpr["1 %"].value if "1 %" in found.tpr else found.auc.value
+
+    return max(audit.membership, key=strength)
+
+
+def leaks(audit: Audit) -> list[str]:
+    """The attacks that hit members more than twice as often as the control."""
+    found = []
+    if any(each.control is not None and exceeds(each.attack, each.control) for each in audit.linkage):
+        found.append("linkage")
+    for each in audit.membership:
+        if "1 %" in each.tpr and each.tpr["1 %"].low > TWICE * 0.01:
+            found.append(f"membership ({each.score})")
+    if any(
+        "control" in r.exact and exceeds(r.exact["attack"], r.exact["control"]) for r in audit.reconstruction
+    ):
+        found.append("reconstruction")
+    return found
+
+
+def percent(value: float) -> str:
+    """`94 %`, `3.2 %`, `0.04 %`."""
+    hundredfold = 100 * value
+    digits = 0 if hundredfold >= 10 or hundredfold == 0 else 1 if hundredfold >= 1 else 2
+    return f"{hundredfold:.{digits}f} %"
+
+
+def _opening(audit: Audit) -> str:
+    what = audit.released.get("kind", "release")
+    found = leaks(audit)
+    if found:
+        return f"This {what} gives people away: {', '.join(found)} did clearly better on them than on others."
+    if not audit.control:
+        return f"This {what} was attacked, but without a control group most of it cannot be judged."
+    return f"No attack tried here did clearly better on the people in this {what}'s log than on others."
+
+
+def _linkage(found: Linkage) -> str:
+    text = (
+        f"Somebody who knows {found.known} items of a person ({found.wrong} of them wrong) finds the "
+        f"released row that resembles that person most in {percent(found.attack.value)} of cases"
+    )
+    if found.control is not None:
+        text += f", and in {percent(found.control.value)} for people who were never in the log"
+    return f"{text}; on rows made from popularity alone, in {percent(found.popularity.value)}."
+
+
+def _membership(found: Membership, control: int) -> str:
+    if "1 %" in found.tpr:
+        at = found.tpr["1 %"]
+        return (
+            f"When 1 % of outsiders may be wrongly accused, the best test recognises {percent(at.value)} "
+            f"of those who were in the log ({percent(at.low)} to {percent(at.high)}); guessing would "
+            "recognise 1 %."
+        )
+    return (
+        "Shown one person who was in the log and one who was not, the best test tells them apart "
+        f"{percent(found.auc.value)} of the time (guessing: 50 %); the control of {control:,} is too small "
+        "to say more."
+    )
+
+
+def _reconstruction(found: Reconstruction) -> str:
+    text = (
+        f"From {percent(found.revealed)} of somebody's items, all that are missing are named for "
+        f"{percent(found.exact['attack'].value)} of those in the log"
+    )
+    if "control" in found.exact:
+        text += f" and {percent(found.exact['control'].value)} of the others"
+    return f"{text}."
+
+
+def _closing(audit: Audit) -> str:
+    claim = audit.guarantee
+    if not claim or claim.get("epsilon") is None:
+        return "An attack that fails proves nothing: a better one may succeed."
+    bound = max((each.bound for each in audit.membership), default=0.0)
+    text = (
+        f"The release claims ε = {claim['epsilon']:g} with δ = {claim['delta']:g}; the attacks prove no "
+        f"more than ε ≥ {bound:.2f}."
+    )
+    if bound > claim["epsilon"]:
+        return f"{text} That breaks the claim: do not pass it on, and report this."
+    return text

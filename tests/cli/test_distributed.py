@@ -1,0 +1,176 @@
+"""Several processes fit one model: the scores of one process, half of the data each; and their faults.
+
+Real processes and real sockets (gloo), on small data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from infrec.data import Interactions
+from infrec.data.generate import generate
+from infrec.data.prepare import prepare
+from infrec.data.prepared import Prepared
+from infrec.data.sources import TableSource
+from infrec.models import InfiniteAE
+from tests.cli.conftest import Infrec
+
+SENTENCE = "another process of this fit has ended or cannot be reached"
+
+
+@pytest.fixture(scope="module")
+def log() -> Interactions:
+    return generate(600, 120, 12_000, seed=3)
+
+
+@pytest.fixture(scope="module")
+def prepared(log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(TableSource(log.to_table(), "log"), tmp_path_factory.mktemp("data") / "log")
+
+
+def start(data: Path, out: Path, *, centres: int = 100, slurm: bool = False) -> list[subprocess.Popen[str]]:
+    """Two processes of a fit."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = []
+    for index in range(2):
+        words = ["fit", str(data), "--distributed", "--centres", str(centres), "-o", str(out), "--json"]
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+        if slurm:
+            # The port of a job is a function of its number.
+            env |= {"SLURM_PROCID": str(index), "SLURM_NTASKS": "2", "SLURM_JOB_ID": str(port)}
+            env |= {"SLURM_STEP_NODELIST": "localhost"}
+        else:
+            words += ["--coordinator", f"127.0.0.1:{port}", "--processes", "2", "--index", str(index)]
+        command = [sys.executable, "-m", "infrec.cli", *words]
+        started.append(
+            subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+    return started
+
+
+def ended(processes: list[subprocess.Popen[str]], seconds: float = 100) -> list[tuple[str, str]]:
+    try:
+        return [process.communicate(timeout=seconds) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def test_two_processes_find_what_one_finds_and_read_half_each(
+    log: Interactions, prepared: Path, tmp_path: Path
+) -> None:
+    processes = start(prepared, tmp_path / "model", slurm=True)
+    (first, second) = ended(processes)
+    assert [process.returncode for process in processes] == [0, 0], (first, second)
+    assert second[0] == "" and first[1] == second[1] == ""
+    told = json.loads(first[0])
+    assert told["about"]["launcher"] == "Slurm" and told["users"] == 600
+    rows = [one["rows"] for one in told["about"]["processes"]]
+    assert sum(rows) == 12_000 and max(rows) < 0.55 * 12_000
+    assert all(one["of_rows"] == 12_000 and one["peak_rss_mb"] > 0 for one in told["about"]["processes"])
+    alone = InfiniteAE(centres=100).fit_prepared(Prepared.open(prepared))
+    model = InfiniteAE.load(tmp_path / "model")
+    assert model.selected == alone.selected and model.centres.users == alone.centres.users
+    np.testing.assert_allclose(model.score(log.matrix), alone.score(log.matrix), atol=1e-5)
+    for one, other in zip(model.candidates, alone.candidates, strict=True):
+        assert one.score == pytest.approx(other.score, abs=0.2)
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp6").exists(), reason="looks for connections in /proc")
+def test_a_killed_process_is_noticed_by_the_others(tmp_path: Path) -> None:
+    """Killed as soon as the two have met, which is seconds before the end."""
+    table = generate(8_000, 600, 400_000, seed=3).to_table()
+    data = prepare(TableSource(table, "log"), tmp_path / "log")
+    processes = start(data, tmp_path / "model", centres=800)
+    port = int(str(processes[0].args[processes[0].args.index("--coordinator") + 1]).split(":")[1])
+    until = time.monotonic() + 60
+    while not _connected(port) and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    processes[1].send_signal(signal.SIGKILL)
+    began = time.monotonic()
+    (left, _) = ended(processes)
+    assert time.monotonic() - began < 60
+    assert processes[0].returncode == 1
+    assert SENTENCE in json.loads(left[0])["error"]["message"]
+    assert left[1] == "" and not (tmp_path / "model").exists()
+    assert not list(tmp_path.glob(".model*"))
+
+
+def _connected(port: int) -> bool:
+    """Whether somebody has a connection to this port (state 01)."""
+    text = "".join(Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6"))
+    rows = [line.split() for line in text.splitlines()]
+    return any(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
+def test_a_damaged_partition_is_named_and_nothing_is_written(log: Interactions, tmp_path: Path) -> None:
+    prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
+    (tmp_path / "log" / "part-00009.parquet").unlink()  # one of the second process's
+    processes = start(tmp_path / "log", tmp_path / "model")
+    (first, second) = ended(processes)
+    assert [process.returncode for process in processes] == [1, 1]
+    assert "lacks part-00009.parquet" in json.loads(second[0])["error"]["message"]
+    assert SENTENCE in json.loads(first[0])["error"]["message"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log"]
+
+
+def test_what_cannot_be_asked(infrec: Infrec, prepared: Path, ratings: Path, tmp_path: Path) -> None:
+    def said(*words: object) -> str:
+        ran = infrec("fit", *words, "-o", tmp_path / "m", "--json")
+        assert ran.code == 2
+        return str(ran.document["error"]["message"])
+
+    assert "not a prepared dataset" in said(ratings, "--distributed")
+    assert "no launcher tells it" in said(prepared, "--distributed")
+    assert "go with --distributed" in said(prepared, "--processes", 2)
+    assert "fits infinite-ae on all" in said(prepared, "--distributed", "-m", "ease")
+    one = ("--processes", 1, "--index", 0)
+    assert "expected 'random' or 'activity'" in said(
+        prepared, "--distributed", *one, "--set", "centre_choice=leverage"
+    )
+
+
+def test_one_process_streams(infrec: Infrec, prepared: Path, tmp_path: Path) -> None:
+    ran = infrec(
+        "fit",
+        prepared,
+        "--distributed",
+        "--processes",
+        1,
+        "--index",
+        0,
+        "--centres",
+        60,
+        "-o",
+        tmp_path / "m",
+    )
+    assert ran.code == 0, ran.err
+    assert "process 0: read 12,000 of 12,000 interactions" in " ".join(ran.out.split())
+    assert infrec("recommend", tmp_path / "m", "--history", "17", "--json").document["recommendations"]
+    asked = ("recommend", tmp_path / "m", "--data", prepared)
+    every = infrec(*asked, "--all", "-k", 3, "--out", tmp_path / "all.parquet", "--json").document
+    assert (every["users"], every["rows"]) == (600, 1800)
+    rows = pq.read_table(tmp_path / "all.parquet").to_pylist()
+    told = infrec(*asked, "--user", "417", "--user", "nobody", "--user", "3", "-k", 3, "--json").document
+    assert told["unknown"] == ["nobody"]
+    for user in ("417", "3"):
+        mine, theirs = (
+            [(r["item"], r["source"]) for r in some if str(r["user"]) == user]
+            for some in (told["recommendations"], rows)
+        )
+        assert mine == theirs and len(mine) == 3 and mine[0][1] == "model"
+    assert {r["source"] for r in told["recommendations"] if r["user"] == "nobody"} == {"popular"}

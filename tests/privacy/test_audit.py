@@ -1,0 +1,184 @@
+"""The attacks find what is planted and nothing else, so that a zero elsewhere means something."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+from infrec.distillation.summary import Summary
+from infrec.errors import ConfigError, DataError
+from infrec.privacy import Audit, Released, audit, groups, linkage, shadows
+from infrec.report import audit as page
+from infrec.report.audit_words import leaks, paragraph
+
+PEOPLE = 900
+ITEMS = 90
+
+
+@pytest.fixture(scope="module")
+def people() -> tuple[Interactions, Interactions]:
+    """300 members and 600 others of the same kind: four tastes over 90 items."""
+    rng = np.random.default_rng(0)
+    taste = np.full((PEOPLE, ITEMS), 0.07)
+    for person in range(PEOPLE):
+        group = person % 4
+        taste[person, group * 22 : (group + 1) * 22] = 0.5
+    likes = rng.random(taste.shape) < taste
+    likes[np.arange(PEOPLE), rng.integers(0, ITEMS, PEOPLE)] = True
+    ids = [f"u{n}" for n in range(PEOPLE)]
+    return (
+        Interactions.from_csr(likes[:300], users=ids[:300]),
+        Interactions.from_csr(likes[300:], users=ids[300:]),
+    )
+
+
+def released(rows: Interactions) -> Released:
+    return Released.summary(Summary.of(rows, about={"reg_grid": [1.0]}))
+
+
+@pytest.fixture(scope="module")
+def on_the_log(people: tuple[Interactions, Interactions]) -> Audit:
+    members, control = people
+    return audit(released(members), members, control, control_from="others")
+
+
+@pytest.fixture(scope="module")
+def on_noise(people: tuple[Interactions, Interactions]) -> Audit:
+    members, control = people
+    noise = np.random.default_rng(9).random((100, ITEMS)) < 0.2
+    return audit(released(Interactions.from_csr(noise)), members, control, control_from="others")
+
+
+def test_the_log_itself_gives_nearly_everybody_away(on_the_log: Audit) -> None:
+    most = on_the_log.linkage[-1]
+    assert most.known == 16 and most.attack.value > 0.95
+    assert most.control is not None and most.control.value < 0.02
+    assert most.rows > 0.8
+    distance = on_the_log.membership[0]
+    assert distance.score == "distance" and distance.tpr["1 %"].value > 0.99
+    assert on_the_log.neighbours is not None and on_the_log.neighbours.copies == 300
+    assert {"linkage", "membership (distance)", "membership (model)"} <= set(leaks(on_the_log))
+
+
+def test_more_known_items_link_more(on_the_log: Audit) -> None:
+    rates = [each.attack.value for each in on_the_log.linkage]
+    assert rates == sorted(rates)
+
+
+def test_pure_noise_gives_nobody_away_beyond_chance(on_noise: Audit) -> None:
+    assert leaks(on_noise) == []
+    for each in on_noise.linkage:
+        assert each.control is not None
+        assert each.attack.low <= each.control.high
+    for found in on_noise.membership:
+        assert found.auc.low < 0.52 and found.bound < 0.1
+        assert found.tpr["1 %"].low <= 0.01
+    assert on_noise.neighbours is not None and on_noise.neighbours.copies == 0
+
+
+def test_planted_members_are_found_and_absent_ones_are_not(people: tuple[Interactions, Interactions]) -> None:
+    """A release of 100 of the members: exactly these are linked, and they alone stand out."""
+    members, _ = people
+    who = groups.groups(members, None, members.items)
+    rows = members.matrix[:100]
+    everybody = who.everybody
+    support = np.bincount(everybody.indices, minlength=ITEMS)
+    own = linkage.owners(rows, everybody, support)
+    np.testing.assert_array_equal(own, np.arange(100))
+    targets, numbers = linkage.auxiliary(everybody, 16, 0, support, np.random.default_rng(1))
+    found = linkage.match(targets, rows, support=support)
+    planted = numbers < 100
+    right = linkage._credit(found, own, numbers)
+    assert right[planted].mean() > 0.95 and right[~planted].sum() == 0
+
+
+def test_known_items_are_right_and_wrong_in_the_promised_numbers(
+    people: tuple[Interactions, Interactions],
+) -> None:
+    matrix = people[0].matrix
+    support = np.bincount(matrix.indices, minlength=ITEMS)
+    shown, who = linkage.auxiliary(matrix, 8, 2, support, np.random.default_rng(4))
+    own = matrix[who].toarray() > 0
+    known = shown.toarray() > 0
+    np.testing.assert_array_equal((known & own).sum(axis=1), 6)
+    assert ((known & ~own).sum(axis=1) <= 2).all() and (known & ~own).sum() > 1.9 * len(who)
+
+
+def test_without_a_control_membership_is_not_measurable(people: tuple[Interactions, Interactions]) -> None:
+    members, _ = people
+    found = audit(released(members), members)
+    assert found.membership == () and found.popularity is None
+    assert found.not_measured["membership"].startswith("not measurable")
+    assert all(each.control is None for each in found.linkage)
+    assert "could not be measured" in paragraph(found)
+    assert "not measurable" in page.render(found, plots=False).lower()
+
+
+def test_the_likelihood_ratio_beats_the_score_it_is_made_of() -> None:
+    """Scores = an own level per person + 1 when in + noise: shadows take the levels away."""
+    rng = np.random.default_rng(8)
+    people, runs = 2000, 16
+    level = rng.normal(0, 3, people)
+    truth = np.arange(people) < 1000
+    member = shadows.halves(people, runs, seed=1)
+    assert (member.sum(axis=0) == runs // 2).all()
+
+    def scores(inside: np.ndarray) -> dict[str, np.ndarray]:
+        return {"s": level + inside + rng.normal(0, 0.5, people)}
+
+    observed = scores(truth)
+    ratio = shadows.ratio(observed, [scores(member[at]) for at in range(runs)], member)
+    plain = (observed["s"][truth][:, None] > observed["s"][~truth][None, :]).mean()
+    better = (ratio[truth][:, None] > ratio[~truth][None, :]).mean()
+    assert plain < 0.62 < 0.85 < better
+
+
+def test_shadows_are_made_as_the_release_was(people: tuple[Interactions, Interactions]) -> None:
+    """A sample of users, attacked with four shadow samples: who was drawn is recognised."""
+    members, control = people
+    sample = Summary.of(
+        members.select_users(np.arange(0, 300, 2)),
+        about={"strategy": "user-rns", "reg_grid": [1.0]},
+        kind="sample",
+    )
+    found = audit(Released.summary(sample), members, control, shadow_runs=4)
+    assert [each.score for each in found.membership] == ["distance", "model", "likelihood"]
+    assert found.membership[-1].tpr["10 %"].value > 0.4
+    with pytest.raises(ConfigError, match="even number"):
+        audit(Released.summary(sample), members, control, shadow_runs=3)
+
+
+def test_a_model_without_histories_is_asked_for_scores(
+    people: tuple[Interactions, Interactions],
+) -> None:
+    from infrec.models import EASE
+
+    members, control = people
+    found = audit(Released.of_model(EASE(reg=1.0).fit(members)), members, control)
+    assert found.linkage == () and "no histories" in found.not_measured["linkage"]
+    assert [each.score for each in found.membership] == ["model"]
+
+
+def test_an_exact_model_stores_its_users(people: tuple[Interactions, Interactions]) -> None:
+    from infrec.models import InfiniteAE
+
+    members, control = people
+    found = audit(Released.of_model(InfiniteAE(reg=1.0).fit(members)), members, control)
+    assert found.linkage[-1].attack.value > 0.95
+
+
+def test_records_survive_json_and_ids_can_be_left_out(on_the_log: Audit) -> None:
+    import json
+
+    again = Audit.from_dict(json.loads(json.dumps(on_the_log.as_dict())))
+    assert json.dumps(again.as_dict()) == json.dumps(on_the_log.as_dict())
+    assert on_the_log.worst and "worst" not in on_the_log.as_dict(ids=False)
+    shown = page.render(again, plots=False)
+    assert str(on_the_log.worst[0]["user"]) in shown and "Smoke alarm" in shown
+
+
+def test_the_wrong_log_is_refused(people: tuple[Interactions, Interactions]) -> None:
+    other = Interactions.from_csr(np.eye(5), items=[f"other {n}" for n in range(5)])
+    with pytest.raises(DataError, match="expected the log it was made from"):
+        audit(released(people[0]), other)

@@ -1,0 +1,48 @@
+"""Nothing is called private or anonymous unless ε and δ stand beside it: in docs, code, cards and pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import infrec
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = Path(infrec.__file__).parent
+WORD = re.compile(r"\b(private|privately|anonymous|anonymously|anonymi[sz]ed)\b", re.IGNORECASE)
+PAGES = sorted(
+    {
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("results/**/*.md"),
+        *(path for path in SOURCE.rglob("*") if path.suffix in (".py", ".html", ".js", ".css", ".md")),
+    }
+)
+# HTTP's own words, about caches.
+TERMS = re.compile(r"[Cc]ache-[Cc]ontrol|no-store", re.IGNORECASE)
+
+
+def offences(text: str) -> list[str]:
+    """Paragraphs that use one of the words without both letters."""
+    return [
+        paragraph.strip()
+        for paragraph in re.split(r"\n\s*\n", text)
+        if WORD.search(paragraph)
+        and not ("ε" in paragraph and "δ" in paragraph)
+        and not TERMS.search(paragraph)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_no_page_promises_what_only_epsilon_and_delta_can(page: Path) -> None:
+    found = offences(page.read_text(encoding="utf-8"))
+    assert not found, f"{page}: {found[0][:200]}"
+
+
+def test_the_test_can_fail() -> None:
+    assert offences("A summary is private.\n\nε = 3 and δ = 1e-6.")
+    assert offences("These rows are anonymised; ε is not given.")
+    assert not offences("It is private with ε = 3 and δ = 1e-6.")
+    assert not offences("Privacy is a hard word, and so is de-anonymising.")
