@@ -40,6 +40,8 @@ PAIRS = [
     ("ease", "cornac EASE"),
     ("infinite-ae", "implicit ALS"),
     ("infinite-ae", "lenskit ALS"),
+    ("infinite-ae-plus", "implicit ALS"),
+    ("infinite-ae-plus", "lenskit ALS"),
 ]
 METRICS = ("HR@10", "HR@100", "NDCG@10", "NDCG@100")
 BATCH = 1024  # users ranked at a time

@@ -186,7 +186,7 @@ def _panel(
 
 
 def _axes(axes: Axes, panel: Panel, columns: int) -> None:
-    """Two axes, a faint grid, few ticks: those of the points where the axis is logarithmic."""
+    """Two axes, a faint grid, few ticks: the points' own on a log axis, or if they are few and round."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     places = sorted({point.x for series in panel.series for point in series.points})
@@ -197,7 +197,7 @@ def _axes(axes: Axes, panel: Panel, columns: int) -> None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     elif panel.ticks:
         axes.set_xticks([place for place, _ in panel.ticks], [label for _, label in panel.ticks])
-    elif 0 < len(places) <= 8 and places[-1] < 20:
+    elif 0 < len(places) <= 8 and places[-1] < 20 and all(place == round(place, 2) for place in places):
         axes.set_xticks(places, [f"{place:g}" for place in places])
     else:
         axes.xaxis.set_major_locator(MaxNLocator(5))
