@@ -175,14 +175,12 @@ class Trial:
 
     def completed(self, s: Settings) -> Scores:
         """The item side on what the user side expects."""
-        given, weights = self.by_users(s), self._item_weights(s)
-        key = (*(s[name] for name in OF_USERS), s["item_depth"], s["item_reg"])
-        return _cached(
-            self._completed,
-            2,
-            key,
-            lambda: Scores(accelerated.product(given.judges, weights), given.sample @ weights),
-        )
+
+        def compute() -> Scores:
+            given, weights = self.by_users(s), self._item_weights(s)
+            return Scores(accelerated.product(given.judges, weights), given.sample @ weights)
+
+        return _cached(self._completed, 2, tuple(s[name] for name in (*OF_USERS, *OF_ITEMS)), compute)
 
     def _item_weights(self, s: Settings) -> NDArray[np.float32]:
         depth, reg = s["item_depth"], s["item_reg"]
