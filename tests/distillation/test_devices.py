@@ -1,4 +1,4 @@
-"""A distillation on two devices, and in two processes, is the one on one device."""
+"""A distillation on two devices, and in two processes, is the one on one device; stopped or not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,25 @@ from infrec.data.generate import generate
 from infrec.distillation import distill
 from infrec.splits import holdout
 split = holdout(generate(300, 80, 5000, seed=3))
-made = distill(split, users=20, mode="soft", steps=8, validate_every=4, batch=101, seed=1)
+asked = dict(users=20, mode="soft", steps=8, validate_every=4, batch=101, run_directory=out + ".run")
+if processes > 1:  # refused together, then stopped by one of them, then resumed
+    import os, signal
+    from infrec.distillation import Interrupted
+    from infrec.errors import ConfigError
+    try:
+        distill(split, seed=index, **asked)
+        raise SystemExit("different settings were not refused")
+    except ConfigError as refused:
+        assert "process 1 has other data or settings than process 0" in str(refused)
+    def progress(stage, done, total=None, **facts):
+        if stage == "distil" and index == 1 and done == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        distill(split, seed=1, progress=progress, **asked)
+        raise SystemExit("it was not stopped")
+    except Interrupted as stopped:
+        assert "stopped at step" in str(stopped)
+made = distill(split, seed=1, resume=processes > 1, **asked)
 found = {"summary": made.matrix.toarray()}
 for name in ("loss", "HR@10"):
     found[name] = np.array([row[name] or 0.0 for row in made.about["history"]])

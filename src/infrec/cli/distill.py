@@ -5,21 +5,15 @@ from __future__ import annotations
 import shutil
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from infrec.cli import console, options
-from infrec.cli.distilling import distilled, ends_on_sigterm
+from infrec.cli import console, many, options
+from infrec.cli.distilling import Source, distilled, ends_on_sigterm, show
 from infrec.cli.reading import Reading, reads_data
 from infrec.cli.sample import check_out
 from infrec.errors import ConfigError
-from infrec.progress import Stopwatch
-from infrec.report import numbers
-
-if TYPE_CHECKING:
-    from infrec.distillation import Summary
-    from infrec.report.card_records import Card
 
 _SIZE, _HOW, _PEOPLE = "Size", "How", "Privacy"
 
@@ -38,6 +32,11 @@ class Start(StrEnum):
 class Mechanism(StrEnum):
     sums = "sums"
     gradients = "gradients"
+
+
+class Targets(StrEnum):
+    others = "others"
+    own = "own"
 
 
 class Loss(StrEnum):
@@ -102,6 +101,14 @@ def distill(
         typer.Option(
             "--start",
             help="Begin with item popularity and noise, or with rows of real users (which leaks them).",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    targets: Annotated[
+        Targets | None,
+        typer.Option(
+            "--targets",
+            help="Learn what all others predict for a user (0/1's default), or the user's own items (leaks).",
             rich_help_panel=_HOW,
         ),
     ] = None,
@@ -215,6 +222,17 @@ def distill(
     no_card: Annotated[
         bool, typer.Option("--no-card", help="Do not measure fidelity and write no card.")
     ] = False,
+    distributed: Annotated[
+        bool,
+        typer.Option(
+            "--distributed",
+            help="Be one of several processes that distil together, each a part of every step's users.",
+            rich_help_panel=many.PANEL,
+        ),
+    ] = False,
+    coordinator: many.Coordinator = None,
+    processes: many.Count = None,
+    index: many.Index = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -230,7 +248,16 @@ def distill(
       infrec distill ml-1m --users 500 --mode soft --out soft --json
       infrec distill --continue summary november.csv --out summary-november
       infrec distill ml-1m --epsilon 8 --delta 1e-6 --set-aside 0.1 --out guarded
+      srun infrec distill prepared --users 500 --set batch=4096 --distributed --out summary
     """
+    many.refuse_without(distributed, coordinator, processes, index)
+    if distributed and (search or target is not None):
+        raise typer.BadParameter("--distributed makes one summary; leave out --search and --target.")
+    if distributed and not (epsilon is None and delta is None and noise_multiplier is None):
+        raise typer.BadParameter(
+            "--distributed cannot keep a guarantee: each process would draw and spend its own noise; leave "
+            "out --distributed, or --epsilon, --delta and --noise-multiplier."
+        )
     if users is not None and target is not None:
         raise typer.BadParameter("--users and --target exclude each other; give one.")
     if previous is not None and search:
@@ -238,9 +265,9 @@ def distill(
     check_out(out, "summary")
     from infrec.cli import card, fidelity, protection
     from infrec.distillation import Config, Summary, continuing
-    from infrec.splits import holdout
 
-    given = {"start": start and start.value, "hidden": hidden, "tau": tau, "steps": steps}
+    given: dict[str, Any] = {"start": start and start.value, "targets": targets and targets.value}
+    given |= {"hidden": hidden, "tau": tau, "steps": steps}
     settings = options.parse_settings("distill", Config(), set_ or ()) | {
         name: value for name, value in given.items() if value is not None
     }
@@ -259,25 +286,35 @@ def distill(
         run["mode"] = run["mode"] or Mode.discrete.value
         Config.of(run["mode"], **({} if users is None else {"users": users}), **settings)
     run |= protection.settings(epsilon, delta, noise_multiplier, mechanism.value, catalogue, run, search)
-    watch = Stopwatch()
+    source, place = Source(data, reading, before, set_aside, seed), out.with_name(f"{out.name}.run")
+    split, team, tried = None, {}, list[dict[str, object]]()
     with ends_on_sigterm():
-        with console.bars() as progress, watch("load"):
-            log = reading.load(data, progress)
-            if before is not None:  # both over the items of both
-                log = continuing.over(log, continuing.joined(before, log), before)
-            split = protection.without_some(holdout(log, seed=seed), set_aside, seed)
-        with watch("distill"):
-            summary, tried = distilled(split, run, out.with_name(f"{out.name}.run"), search, resume)
-        summary = protection.noted(summary, set_aside, seed)
-        summary.save(out)
+        if distributed:
+            from infrec.cli import together
+
+            found = together.distill(
+                source, run, out, place, resume, coordinator=coordinator, processes_=processes, index=index
+            )
+            if found is None:
+                return
+            team, summary = {"processes": found["processes"]}, Summary.load(out)
+            for line in found["notes"] if no_card else ():  # else it is read again, and told then
+                console.note(line)
+        else:
+            with console.bars() as progress:
+                split = source.read(progress)
+            summary, tried = distilled(split, run, place, search, resume)
+            summary = protection.noted(summary, set_aside, seed)
+            summary.save(out)
         console.saved(out)
         record = None
         if not no_card:
-            with console.bars() as progress, watch("fidelity"):
+            with console.bars() as progress:
+                split = source.read(progress) if split is None else split
                 record = card.record(data, split, summary, seed=seed, progress=progress)
             page = card.write(record, out)
             console.saved(page)
-        shutil.rmtree(out.with_name(f"{out.name}.run"), ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
     document = {
         "dataset": data,
         "users": summary.n_users,
@@ -297,6 +334,7 @@ def distill(
         **({"target": summary.about["target"]} if "target" in summary.about else {}),
         **({"tried": tried} if search else {}),
         **{name: summary.about[name] for name in ("set_aside", "guarantee") if name in summary.about},
+        **team,
         **({"previous": str(previous), "represents": summary.about["represents"]} if before else {}),
         "out": str(out),
         "card": None if record is None else str(out / card.PAGE),
@@ -304,28 +342,4 @@ def distill(
     if json:
         console.emit(document)
     else:
-        _show(summary, record, data, out)
-
-
-# ---- showing ---------------------------------------------------------------------------------------------
-def _show(summary: Summary, record: Card | None, data: str, out: Path) -> None:
-    from infrec.cli import card
-
-    about = summary.about
-    kind = "interactions" if summary.discrete else "fractional interactions"
-    said = console.out()
-    said.print(
-        f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "
-        f"{numbers.seconds(about['seconds'])} ({about['steps']:,} steps, the best of them "
-        f"{about['best_step']:,}), {numbers.size(summary.bytes)} in [bold]{out}[/].",
-        soft_wrap=True,
-    )
-    target = about.get("target")
-    if target and not target["reached"]:
-        console.note(
-            f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
-        )
-    if record is not None:
-        said.print(card.table(record))
-        said.print(f"Card: [bold]{out / card.PAGE}[/]", soft_wrap=True)
-    said.print(f"Next: infrec evaluate {data} --train-on {out}", style="dim", soft_wrap=True, markup=False)
+        show(summary, record, data, out)

@@ -1,4 +1,4 @@
-"""Running a distillation for the command line: with a live display, a search, and an end that saves."""
+"""A distillation for the command line: what it reads, its search, its live display, an end that saves."""
 
 from __future__ import annotations
 
@@ -6,16 +6,45 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infrec.cli import console
 from infrec.cli.live import live
+from infrec.cli.reading import Reading
+from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
+    from infrec.data import Interactions
     from infrec.distillation import Summary
+    from infrec.report.card_records import Card
     from infrec.splits import Split
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What is distilled, and how to read it: here, or in the process that does the work."""
+
+    data: str
+    reading: Reading
+    previous: Summary | None
+    set_aside: float | None
+    seed: int
+
+    def read(self, progress: Progress) -> Split:
+        """Train, validation and test part, the same whoever reads them."""
+        return self.split(self.reading.load(self.data, progress))
+
+    def split(self, log: Interactions) -> Split:
+        from infrec.cli import protection
+        from infrec.distillation import continuing
+        from infrec.splits import holdout
+
+        if self.previous is not None:  # both over the items of both
+            log = continuing.over(log, continuing.joined(self.previous, log), self.previous)
+        return protection.without_some(holdout(log, seed=self.seed), self.set_aside, self.seed)
 
 
 def distilled(
@@ -35,10 +64,7 @@ def distilled(
             with live(f"distil{of}") as progress:
                 made = make(split, **(run | changes), run_directory=folder, resume=resume, progress=progress)
         except Interrupted as stopped:
-            where = str(stopped).partition(";")[0]
-            console.saved(
-                f"a checkpoint in {place} ({where}); the same command with --resume goes on from there"
-            )
+            note_checkpoint(place, str(stopped))
             raise
         score = made.about["validation"].get(made.about["criterion"], 0.0)
         tried.append({"settings": changes, "score": score})
@@ -46,6 +72,12 @@ def distilled(
             best = made
     assert best is not None
     return best, tried
+
+
+def note_checkpoint(place: Path, stopped: str) -> None:
+    """What was saved by a run that was stopped, for the message of the interruption."""
+    where = stopped.partition(";")[0]
+    console.saved(f"a checkpoint in {place} ({where}); the same command with --resume goes on from there")
 
 
 def grid(run: dict[str, Any], split: Split) -> list[dict[str, Any]]:
@@ -81,3 +113,27 @@ def ends_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def show(summary: Summary, record: Card | None, data: str, out: Path) -> None:
+    """What was made, for a person."""
+    from infrec.cli import card
+
+    about = summary.about
+    kind = "interactions" if summary.discrete else "fractional interactions"
+    said = console.out()
+    said.print(
+        f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "
+        f"{numbers.seconds(about['seconds'])} ({about['steps']:,} steps, the best of them "
+        f"{about['best_step']:,}), {numbers.size(summary.bytes)} in [bold]{out}[/].",
+        soft_wrap=True,
+    )
+    target = about.get("target")
+    if target and not target["reached"]:
+        console.note(
+            f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
+        )
+    if record is not None:
+        said.print(card.table(record))
+        said.print(f"Card: [bold]{out / card.PAGE}[/]", soft_wrap=True)
+    said.print(f"Next: infrec evaluate {data} --train-on {out}", style="dim", soft_wrap=True, markup=False)

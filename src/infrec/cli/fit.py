@@ -8,12 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from infrec.cli import console, machine, options
+from infrec.cli import console, machine, many, options
 from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
-
-_MANY = "Many processes"
 
 
 @reads_data
@@ -50,26 +48,12 @@ def fit(
         typer.Option(
             "--distributed",
             help="Be one of several processes that fit ∞-AE on a prepared dataset, each from its own part.",
-            rich_help_panel=_MANY,
+            rich_help_panel=many.PANEL,
         ),
     ] = False,
-    coordinator: Annotated[
-        str | None,
-        typer.Option(
-            "--coordinator",
-            metavar="HOST:PORT",
-            help="Where the processes meet: on the machine of process 0. Slurm and Open MPI tell it.",
-            rich_help_panel=_MANY,
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option("--processes", metavar="N", min=1, help="How many there are.", rich_help_panel=_MANY),
-    ] = None,
-    index: Annotated[
-        int | None,
-        typer.Option("--index", metavar="I", min=0, help="Which one this is, from 0.", rich_help_panel=_MANY),
-    ] = None,
+    coordinator: many.Coordinator = None,
+    processes: many.Count = None,
+    index: many.Index = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -85,6 +69,7 @@ def fit(
       infrec fit prepared --centres 2000 -o model
       srun infrec fit prepared --distributed --centres 2000 -o model
     """
+    many.refuse_without(distributed, coordinator, processes, index)
     if centres is not None and model != "infinite-ae":
         raise typer.BadParameter(
             f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
@@ -116,8 +101,6 @@ def fit(
             console.saved(out)
             _tell({"dataset": data, "model": model, **found}, out, json)
         return
-    if coordinator is not None or processes is not None or index is not None:
-        raise typer.BadParameter("--coordinator, --processes and --index go with --distributed.")
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     asked = dict(recommender.selected)

@@ -1,12 +1,19 @@
-"""`infrec fit --distributed`: one of the processes that fit a model, each from its own partitions."""
+"""`--distributed`: one of the processes that fit a model, or distil, together.
+
+A fit reads its own partitions only. A distillation reads the whole log in every process, sparse, and makes
+dense only its own part of each step's users.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -16,6 +23,9 @@ from infrec.errors import InfrecError
 from infrec.kernels import processes
 from infrec.kernels.sharded import Team, lost
 from infrec.progress import Progress, Stopwatch, silent
+
+if TYPE_CHECKING:
+    from infrec.cli.distilling import Source
 
 
 def fit(
@@ -40,10 +50,10 @@ def fit(
     here = processes.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
     arguments = {"data": data, "out": out, "settings": dict(settings), "centres": centres, "here": here}
     with console.bars(enabled=here.index == 0) as progress:
-        return guard.watched(work, arguments, progress=progress, ended=lost)
+        return watched(_fit, arguments, here, progress)
 
 
-def work(
+def _fit(
     data: str,
     out: Path,
     settings: dict[str, Any],
@@ -54,7 +64,7 @@ def work(
     """Meet the others, fit, and on the first process save."""
     watch = Stopwatch()
     with watch("meet"):
-        team = processes.join(here)
+        team = _met(here, progress)
     from infrec.data.prepared import Prepared
     from infrec.models import InfiniteAE
 
@@ -75,9 +85,7 @@ def work(
         if here.index == 0:
             model.about |= {"launcher": here.launcher}
             model.save(out)
-        with suppress(*([InfrecError] if here.index == 0 else [])):  # the model is there, whoever else is not
-            team.total(np.zeros(1))  # nobody leaves before
-            processes.leave(here)
+        _part(team, here)
     if here.index:
         return None
     return {
@@ -93,6 +101,132 @@ def work(
         "peak_rss_mb": machine.peak_rss_mb(),
         "device": machine.device(),
     }
+
+
+def distill(
+    source: Source,
+    run: Mapping[str, Any],
+    out: Path,
+    place: Path,
+    resume: bool,
+    *,
+    coordinator: str | None,
+    processes_: int | None,
+    index: int | None,
+) -> dict[str, Any] | None:
+    """What the first process tells when the summary is in `out`; None on the others.
+
+    place: where the first one keeps checkpoints.
+    """
+    from infrec.cli import distilling
+    from infrec.cli.live import live
+
+    here = processes.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
+    arguments = {
+        "source": source, "run": dict(run), "out": out, "place": place, "resume": resume, "here": here,
+    }  # fmt: skip
+    with live("distil") if here.index == 0 else nullcontext(silent) as progress, passed_on() as signals:
+        try:
+            found = watched(_distill, arguments, here, progress)
+        except InfrecError:
+            if signals:  # it ended because it was told to
+                raise KeyboardInterrupt from None
+            raise
+    if found is not None and "stopped" in found:
+        distilling.note_checkpoint(place, found["stopped"])
+        raise KeyboardInterrupt
+    return found
+
+
+def _distill(
+    source: Source,
+    run: dict[str, Any],
+    out: Path,
+    place: Path,
+    resume: bool,
+    here: processes.Place,
+    progress: Progress = silent,
+) -> dict[str, Any] | None:
+    """Meet the others, distil, and on the first process save."""
+    if hasattr(os, "setpgrp"):
+        os.setpgrp()  # Ctrl-C is for the parent, which passes on that this is to end
+    team = _met(here, progress)
+    import jax
+
+    from infrec.cli import protection, reading
+    from infrec.distillation import Interrupted
+    from infrec.distillation import distill as make
+
+    log = source.reading.load(source.data, progress)
+    try:
+        summary = make(source.split(log), **run, run_directory=place, resume=resume, progress=progress)
+    except Interrupted as stopped:  # all of them at the same step
+        _part(team, here)
+        return {"stopped": str(stopped)}
+    except jax.errors.JaxRuntimeError as failure:
+        if here.count == 1 or "RESOURCE_EXHAUSTED" in str(failure):
+            raise
+        raise InfrecError(lost()) from failure
+    told = everybody(team, {"peak_rss_mb": machine.peak_rss_mb()})
+    if here.index == 0:
+        protection.noted(summary, source.set_aside, source.seed).save(out)
+    _part(team, here)
+    return {"processes": told, "notes": reading.what_was_read(log)} if here.index == 0 else None
+
+
+def watched(
+    work: Callable[..., dict[str, Any] | None],
+    arguments: Mapping[str, Any],
+    here: processes.Place,
+    progress: Progress,
+) -> dict[str, Any] | None:
+    """`work` in a child. What its sudden end means depends on whether it had met the others."""
+    met = False
+
+    def told(stage: str, done: float, total: float | None = None, **facts: object) -> None:
+        nonlocal met
+        met = True
+        progress(stage, done, total, **facts)
+
+    return guard.watched(
+        work, arguments, progress=told, ended=lambda: lost() if met else processes.unmet(here)
+    )
+
+
+def _met(here: processes.Place, progress: Progress) -> Team:
+    team = processes.join(here)
+    progress("meet the other processes", here.count, here.count)
+    return team
+
+
+@contextmanager
+def passed_on() -> Iterator[list[int]]:
+    """SIGTERM and the first Ctrl-C tell the child to end, which then saves; those that came are collected."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came  # only the main thread may set handlers
+        return
+
+    def tell(number: int, _: object) -> None:
+        if came and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        came.append(number)
+        for child in multiprocessing.active_children():
+            child.terminate()
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield came
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _part(team: Team, here: processes.Place) -> None:
+    """Leave when all are done: what is saved is there then, whoever else is not."""
+    with suppress(*([InfrecError] if here.index == 0 else [])):
+        team.total(np.zeros(1))  # nobody leaves before
+        processes.leave(here)
 
 
 def everybody(team: Team, own: Mapping[str, float]) -> list[dict[str, float]]:

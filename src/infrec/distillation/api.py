@@ -164,6 +164,7 @@ def _distilled(
         "mode": config.mode,
         "start": config.start,
         "start_meaning": starts.MEANING[config.start],
+        "targets": config.targets,
         "seed": config.seed,
         "steps": track.step,
         "best_step": track.best_step,

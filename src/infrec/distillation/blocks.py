@@ -11,10 +11,13 @@ from infrec.errors import MemoryBudgetError
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
     from infrec.distillation.objective import Users
+    from infrec.distillation.others import Others
 
 CPU_ENTRIES = 1 << 21  # entries of a block on the CPU: 512 users of ML-1M, whose float32 scores are 8 MB
 GPU_ENTRIES = 1 << 28
@@ -47,8 +50,9 @@ class Feed:
         seed: int,
         on_gpu: bool,
         weights: NDArray[np.float32] | None = None,
+        others: Callable[[], Others] | None = None,
     ) -> None:
-        self._train, self._seed = train, seed
+        self._train, self._seed, self._fit_others = train, seed, others
         self._weights = np.ones(train.shape[0], np.float32) if weights is None else weights
         self._batch = None if batch is None or batch >= train.shape[0] else batch
         self.parts = parts if self._batch else 1
@@ -76,7 +80,8 @@ class Feed:
         from infrec.distillation.objective import Users
 
         n, d = len(rows), self._train.shape[1]
-        blocks = max(1, -(-n * d // self._entries))
+        # Each device has a whole block of its own at a time.
+        blocks = max(1, -(-n * d // (self._entries * devices.count())))
         height = -(-n // blocks)
         if blocks == 1 and n > STEP:  # logs of about the same size share a compiled step
             height = -(-n // STEP) * STEP
@@ -88,8 +93,13 @@ class Feed:
         shape = (blocks, height)
         if devices.count() == 1:
             x = densified(self._train, rows, blocks * height).reshape(blocks, height, d)
-            named = (user.reshape(shape), weight.reshape(shape), np.float32(weight.sum()))
-            return Users(jnp.asarray(x), *map(jnp.asarray, named))
+            return Users(
+                jnp.asarray(x),
+                jnp.asarray(user.reshape(shape)),
+                jnp.asarray(weight.reshape(shape)),
+                jnp.float32(weight.sum()),
+                self._wanted(rows, (*shape, d)),
+            )
         every, real = user.reshape(shape), (np.arange(blocks * height) < n).reshape(shape)
 
         def part(some: slice) -> NDArray:
@@ -98,13 +108,38 @@ class Feed:
             out[mine] = densified(self._train, every[:, some][mine], int(mine.sum()))
             return out
 
+        def wanted(some: slice) -> NDArray:
+            out = np.zeros((*every[:, some].shape, d), np.float16)
+            mine = real[:, some]
+            out[mine] = np.asarray(self._others.powers(self._train, every[:, some][mine]))
+            return out
+
         total: Any = np.float32(weight.sum())
         return Users(
             devices.divided((*shape, d), part),
             devices.divided(shape, lambda some: every[:, some]),
             devices.divided(shape, lambda some: weight.reshape(shape)[:, some]),
             devices.everywhere(total),
+            None if self._fit_others is None else devices.divided((*shape, d), wanted),
         )
+
+    def _wanted(self, rows: NDArray[np.int64], shape: tuple[int, int, int]) -> Any:
+        """What others predict for these users, then zeros, a block at a time."""
+        import jax.numpy as jnp
+
+        if self._fit_others is None:
+            return None
+        blocks = []
+        for start in range(0, shape[0] * shape[1], shape[1]):
+            part = jnp.asarray(self._others.powers(self._train, rows[start : start + shape[1]]))
+            blocks.append(jnp.pad(part, ((0, shape[1] - len(part)), (0, 0))))
+        return jnp.stack(blocks)
+
+    @cached_property
+    def _others(self) -> Others:
+        """Fitted when the first step asks for it: a finished run that is only read needs none."""
+        assert self._fit_others is not None
+        return self._fit_others()
 
     @cached_property
     def _kind(self) -> type:

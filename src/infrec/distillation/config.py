@@ -51,6 +51,7 @@ class Config:
     surrogate: Literal["softmax", "sigmoid", "identity"] = "softmax"
     # objective
     loss: Literal["multinomial", "standardised", "binary"] = "multinomial"
+    targets: Literal["own", "others"] = "own"  # a user's own items, or what all others predict for the user
     hidden: float = 0.0
     hide_one: bool = False
     sharpness: float = 1.0
@@ -88,13 +89,17 @@ class Config:
                 f"there is no setting {unknown[0]!r}; expected one of "
                 f"{', '.join(f.name for f in fields(cls))}."
             )
-        return cls(**{"mode": mode, **DEFAULTS[mode], **changes})
+        base = {"mode": mode, **DEFAULTS[mode]}
+        if changes.get("loss", "standardised") != "standardised":
+            base["targets"] = "own"  # the other losses know no other
+        return cls(**base | changes)
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, MODES)
         _one_of("start", self.start, STARTS)
         _one_of("surrogate", self.surrogate, ("softmax", "sigmoid", "identity"))
         _one_of("loss", self.loss, ("multinomial", "standardised", "binary"))
+        _one_of("targets", self.targets, ("own", "others"))
         _one_of("precision", self.precision, ("default", "highest", "bfloat16"))
         for name in ("users", "steps", "validate_every", "accumulate", "batch", "draws", "patience"):
             _check(
@@ -111,6 +116,10 @@ class Config:
             raise ConfigError("reg_grid is empty; expected at least one λ to try.")
         for reg in self.reg_grid:
             _check("reg_grid", reg, "finite numbers of 0 or more", lambda v: v >= 0)
+        if self.targets == "others" and self.loss != "standardised":
+            raise ConfigError(
+                f"targets is 'others', but loss is {self.loss!r}; expected loss=standardised, or targets=own."
+            )
         if self.hide_one and not self.hidden:
             raise ConfigError(
                 "hide_one is set, but hidden is 0; expected a share to hide, for example hidden=0.3."
@@ -181,8 +190,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
     "discrete": {
-        **_OURS, "surrogate": "identity", "tau": 1.0, "hidden": 0.2, "rate": 0.05,
-        "average": 0.9,
+        **_OURS, "surrogate": "identity", "tau": 1.0, "targets": "others", "hidden": 0.2,
+        "rate": 0.05, "average": 0.9,
     },
 }  # fmt: skip
 

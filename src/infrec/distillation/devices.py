@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from infrec.kernels.sharded import Alone, Processes, Team
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -26,6 +28,17 @@ Tree = TypeVar("Tree")
 def count() -> int:
     """Devices that share the work."""
     return jax.device_count()
+
+
+@cache
+def team() -> Team:
+    """The processes that share the work."""
+    return Processes() if jax.process_count() > 1 else Alone()
+
+
+def anybody(says: bool) -> bool:
+    """Whether it is so on any process; each has to ask at the same point."""
+    return bool(team().total(np.array([float(says)]))[0])
 
 
 @cache
@@ -56,6 +69,20 @@ def everywhere(tree: Tree) -> Tree:
         return jax.make_array_from_callback(whole.shape, same, lambda at: whole[at])
 
     return jax.tree.map(spread, tree)
+
+
+def summed(function: Callable[..., Tree], divided: Any, *same: Any) -> Tree:
+    """Inside a compiled function: of each device's rows what `function` makes of them, added up once."""
+    if count() == 1:
+        return function(divided, *same)
+
+    def own(divided: Any, *same: Any) -> Tree:
+        return jax.lax.psum(function(divided, *same), _USERS)
+
+    rows, all_of_it = PartitionSpec(None, _USERS), (PartitionSpec(),) * len(same)
+    return jax.shard_map(
+        own, mesh=_mesh(), in_specs=(rows, *all_of_it), out_specs=PartitionSpec(), check_vma=False
+    )(divided, *same)
 
 
 def added_up(tree: Tree) -> Tree:

@@ -123,6 +123,10 @@ def refuse(settings: dict[str, Any], mechanism: str = "sums", public_items: bool
     start = settings.get("start") or getattr(settings.get("config"), "start", None)
     if start not in (None, "popularity"):
         raise ConfigError(f"start is {start!r}, rows of real people, which voids ε and δ; leave it out.")
+    if mechanism == "gradients" and settings.get("targets") == "others":
+        raise ConfigError(
+            "targets is 'others', a model of the real users without noise, which voids ε and δ; leave it out."
+        )
     if mechanism == "gradients" and not public_items:
         raise ConfigError(
             "noisy gradients would tell which items exist; expected the public list of items (catalogue, "
@@ -146,8 +150,8 @@ def _by_sums(
     people = Population.fit(told, seed=settings["seed"], progress=progress)
     count = int(np.clip(500 * round(told.users / 500), FEWEST, MOST))
     invented = _log(people.draw(count, seed=settings["seed"]), told, log, catalogue)
-    if "config" not in settings:
-        settings = {"steps": INVENTED_STEPS, **settings}
+    if "config" not in settings:  # invented people may be learnt by heart
+        settings = {"steps": INVENTED_STEPS, "targets": "own", **settings}
     run = None if place is None else place / "distillation"
     made = api.distill(invented, run_directory=run, resume=resume, progress=progress, **settings)
     facts = {
@@ -238,7 +242,8 @@ def _by_gradients(
     count = given.get("users", base.users)
     total, gamma = given.pop("total", None), given.pop("gamma", None)
     size = float(gamma or (total / count if total else given.get("per_user") or noisy_steps.PER_USER))
-    config = replace(base, **{**given, "steps": times, "per_user": size, "mass": size})
+    settled = {"steps": times, "per_user": size, "mass": size, "targets": "own"}
+    config = replace(base, **given | settled)
     began = time.perf_counter()
     x_hat = noisy_steps.run(
         train,

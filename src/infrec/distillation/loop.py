@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -20,6 +21,7 @@ from infrec.distillation import step as steps
 from infrec.distillation.blocks import Feed
 from infrec.distillation.checkpoint import Interrupted, RunDirectory, asked_to_stop, fingerprint
 from infrec.distillation.config import Config
+from infrec.distillation.others import Others
 from infrec.distillation.step import Data, State
 from infrec.distillation.validation import Verdict
 from infrec.errors import SolveError
@@ -95,6 +97,11 @@ class _Run:
             seed=seed,
             on_gpu=self.on_gpu,
             weights=weights,
+            others=partial(
+                Others.fit, train, sharpness=config.sharpness, weights=weights, seed=seed, progress=progress
+            )
+            if config.targets == "others"
+            else None,
         )
         words = generator(seed, "distillation").integers(0, 2**32, 2, dtype=np.uint32)
         known: Any = (starts.row_sizes(train, config), np.float32(train.nnz / train.shape[0]), words)
@@ -111,7 +118,7 @@ class _Run:
         number: Any = np.uint32(at)
         x_hat: Any = steps.summary(self.state.averaged, self.data, number, self.compiled_for)
         if devices.count() > 1:
-            x_hat = np.asarray(x_hat)  # judged by each process for itself
+            x_hat = np.asarray(x_hat)  # each process judges it on its own device
         grid = self.config.reg_grid
         if self.config.reg_rate:
             grid = (*grid, math.exp(float(self.state.log_reg)))
@@ -253,7 +260,7 @@ def run(
             until = min(this.every - this.track.step % this.every, this.steps - this.track.step)
             this.advance(min(until, 25) if this.on_gpu else 1)
             this.report(before + time.monotonic() - began)
-            if stop is not None and directory is not None and stop.is_set():
+            if stop is not None and directory is not None and devices.anybody(stop.is_set()):
                 save()
                 at = f"stopped at step {this.track.step} of {this.steps}"
                 raise Interrupted(f"{at}; the checkpoint in {directory.path} resumes from there.")

@@ -13,7 +13,9 @@ falls when scores grow and hardly sees their order. Standardised scores cannot g
 is near to the correlation of scores and targets.
 
 As published, targets and input are the same, t_u = x_u. With `hidden` > 0 a fresh random part of each user's
-items is taken out of the input and is the target; the items that stay in are masked in the softmax.
+items is taken out of the input and is the target; the items that stay in are masked in the softmax. With
+targets from others (`others.py`), as many interactions as were hidden are spread over the items not shown as
+everybody else's data would have it: a user then says where to predict from, but not what.
 
 The loss over all users is a sum, so users are taken in blocks and each block's gradient is finished before
 the next one starts: five matrix products per block, and no users × items array beyond a block.
@@ -28,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from infrec.distillation import noise
+from infrec.distillation import devices, noise
 from infrec.kernels import ntk
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Users(NamedTuple):
     user: Array  # [blocks, rows] uint32: the number of the user, names its random mask
     weight: Array  # [blocks, rows] float32
     total: Array  # float32: the sum of the weights, which is the number of users
+    wanted: Array | None = None  # [blocks, rows, items] float16: targets that are not the user's own items
 
 
 class Form(NamedTuple):
@@ -134,28 +137,34 @@ def outer(x_hat: Array, alpha: Array, users: Users, key: Array, form: Form) -> F
 def _outer(
     x_hat: Array, alpha: Array, users: Users, key: Array, form: Form
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Loss, and its gradients by X̂ and α, block by block."""
+    """Loss, and its gradients by X̂ and α: each device has those of its own users, added up once."""
+    parts = (users.x, users.user, users.weight, users.wanted)
+    loss, g_x, g_alpha = devices.summed(partial(_sums, form=form), parts, x_hat, alpha, users.total, key)
+    return loss, (g_x, g_alpha)
+
+
+def _sums(parts: Any, x_hat: Array, alpha: Array, total: Array, key: Array, *, form: Form) -> Any:
+    """The same of some users, block by block."""
     squares = (x_hat * x_hat).sum(axis=1)
 
     def block(carry: Any, part: Any) -> Any:
         loss, g_x, g_squares, g_alpha = carry
-        given, target, hide = _given_and_target(part[0], part[1], key, form)
+        given, target, hide = _given_and_target(part[0], part[1], key, form, part[3])
         kernel, pull = jax.vjp(partial(_kernel, given, form=form), x_hat, squares)
         scores = jnp.matmul(kernel, alpha, precision=form.precision)
-        value, g_scores = _loss(scores, given, target, part[2] / users.total, form, hide)
+        value, g_scores = _loss(scores, given, target, part[2] / total, form, hide)
         g_kernel = jnp.matmul(g_scores, alpha.T, precision=form.precision)
         more_x, more_squares = pull(g_kernel)
         more_alpha = jnp.matmul(kernel.T, g_scores, precision=form.precision)
         return (loss + value, g_x + more_x, g_squares + more_squares, g_alpha + more_alpha), None
 
     zero = (jnp.float32(0), jnp.zeros_like(x_hat), jnp.zeros_like(squares), jnp.zeros_like(alpha))
-    parts = (users.x, users.user, users.weight)
-    if users.x.shape[0] == 1:
+    if parts[0].shape[0] == 1:
         done, _ = block(zero, jax.tree.map(lambda a: a[0], parts))
     else:
         done, _ = jax.lax.scan(block, zero, parts)
     loss, g_x, g_squares, g_alpha = done
-    return loss, (g_x + 2 * g_squares[:, None] * x_hat, g_alpha)
+    return loss, g_x + 2 * g_squares[:, None] * x_hat, g_alpha
 
 
 def _outer_back(form: Form, saved: tuple[Array, Array], g: Array) -> tuple[Array, Array, None, None]:
@@ -172,8 +181,21 @@ def _kernel(given: Array, x_hat: Array, squares: Array, *, form: Form) -> Array:
     return ntk.from_gram(gram, own, squares, d=x_hat.shape[1], depth=form.depth, xp=jnp)
 
 
-def _given_and_target(x: Array, user: Array, key: Array, form: Form) -> tuple[Array, Array, bool]:
+def _given_and_target(
+    x: Array, user: Array, key: Array, form: Form, wanted: Array | None = None
+) -> tuple[Array, Array, bool]:
     """A user's input, what is to be predicted from it, and whether the two differ."""
+    given, target, hide = _shown_and_hidden(x, user, key, form)
+    if wanted is None:
+        return given, target, hide
+    spread = wanted.astype(jnp.float32)
+    if hide:
+        spread = jnp.where(given > 0, 0.0, spread)
+    amount = target.sum(axis=1) / jnp.maximum(spread.sum(axis=1), np.float32(1e-6))
+    return given, amount[:, None] * spread, hide
+
+
+def _shown_and_hidden(x: Array, user: Array, key: Array, form: Form) -> tuple[Array, Array, bool]:
     values = x.astype(jnp.float32)
     if not form.hidden:
         return values, values, False

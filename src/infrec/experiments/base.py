@@ -6,7 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from infrec.experiments.cells import CHOSEN_ANEW, CLOSED_FORM, DEFAULT_MODE, DISTILLED, Cell, Data, Fit, pairs
+from infrec.experiments.cells import (
+    CHOSEN_ANEW,
+    CLOSED_FORM,
+    DEFAULT_MODE,
+    DISTILLED,
+    TARGETS,
+    Cell,
+    Data,
+    Fit,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from infrec.experiments.rows import Results
@@ -93,11 +103,11 @@ class Experiment:
 
 
 def unusual(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings of a distillation without those that its mode has anyway: one cell, one name."""
+    """The settings of a distillation without those that it has here anyway: one cell, one name."""
     from infrec.distillation.config import Config
 
     mode = str(settings.get("mode", DEFAULT_MODE))
-    usual = {**vars(Config.of(mode)), "mode": DEFAULT_MODE}
+    usual = {**vars(Config.of(mode)), "mode": DEFAULT_MODE, "targets": TARGETS}
     return {name: value for name, value in settings.items() if name not in usual or usual[name] != value}
 
 

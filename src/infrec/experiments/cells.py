@@ -18,6 +18,7 @@ PERIODS = "periods"  # no split: the log cut by time, a model carried through it
 GENERATED = "ar-cf"
 LEARNT = (DISTILLED, GENERATED)  # sources whose users are made step by step
 DEFAULT_MODE = "discrete"
+TARGETS = "own"  # as in the paper: a summary is trained on what users have, not on what others predict
 # Models whose fit has no chance in it: one seed says everything.
 CLOSED_FORM = ("infinite-ae", "infinite-ae-plus", "ease", "poprec", "bias-only")
 # Those of them that choose their one setting on validation every time; others have committed settings.

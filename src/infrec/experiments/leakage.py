@@ -30,7 +30,9 @@ GRADIENT_STEPS, GRADIENT_USERS = 30, 50  # fewer numbers to add noise to
 KNOWN = 16  # items that the attacker of the table knows
 AE = (Fit("infinite-ae"),)
 REAL_ROWS, NOISE_START = "as published, from real rows", "as published, from noise"
-DISCRETE, DISCRETE_ROWS, SOFT = "0/1 (default)", "0/1, from real rows", "fractional"
+DISCRETE = "0/1 (default)"
+DISCRETE_OWN, DISCRETE_ROWS = "0/1, own targets", "0/1, own targets, from real rows"
+SOFT, SOFT_OTHERS = "fractional, own targets", "fractional, targets from others"
 SAMPLE, POPULARITY = "500 real users", "popularity"
 
 
@@ -55,8 +57,10 @@ def cells(plan: Plan) -> list[Cell]:
             REAL_ROWS: plan.distilled(users, "published"),
             NOISE_START: plan.distilled(users, "published", start="popularity"),
             DISCRETE_ROWS: plan.distilled(users, start="users"),
-            DISCRETE: plan.distilled(users),
+            DISCRETE_OWN: plan.distilled(users),
+            DISCRETE: plan.distilled(users, targets="others"),
             SOFT: plan.distilled(users, "soft"),
+            SOFT_OTHERS: plan.distilled(users, "soft", targets="others"),
             SAMPLE: Data("user-rns", users),
         } | {
             guarded(epsilon): plan.distilled(users, noise_multiplier=sigma, delta=DELTA)

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from infrec import artifacts
 from infrec.data import Interactions, registry
 from infrec.errors import DataError
-from infrec.experiments.cells import Cell
+from infrec.experiments.cells import TARGETS, Cell
 from infrec.experiments.records import plain
 from infrec.progress import Progress, Stopwatch
 from infrec.randomness import generator
@@ -271,10 +271,13 @@ class Walk:
         from infrec.distillation import Summary, distill
 
         state = self.state
-        mine = {name: self.settings[name] for name in ("steps", "validate_every") if name in self.settings}
+        mine: dict[str, Any] = {
+            name: self.settings[name] for name in ("steps", "validate_every") if name in self.settings
+        }
         if state.summary is None or state.exemplars is None:
             users = max(1, round(self.budget * new.n_users / new.n_interactions))
-            made = distill(new, users, total=self.budget, seed=self.cell.seed, progress=self.progress, **mine)
+            mine |= {"targets": TARGETS, "total": self.budget}
+            made = distill(new, users, seed=self.cell.seed, progress=self.progress, **mine)
         else:
             rows = Interactions.from_csr(state.exemplars, items=new.items.ids)
             before = Summary.of(rows, about=state.summary)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec import artifacts
-from infrec.experiments.cells import Data, fingerprint
+from infrec.experiments.cells import TARGETS, Data, fingerprint
 from infrec.progress import Progress, silent
 from infrec.splits import Split
 
@@ -40,7 +40,8 @@ def summary(
             return Summary.load(place)
         run = place.with_suffix(".run")
         # What items there are is published with these datasets.
-        public = {"catalogue": split.train.items} if "noise_multiplier" in dict(data.settings) else {}
+        settings = {"targets": TARGETS, **dict(data.settings)}
+        public = {"catalogue": split.train.items} if "noise_multiplier" in settings else {}
         made = distill(
             split,
             data.users,
@@ -49,7 +50,7 @@ def summary(
             resume=True,
             progress=progress,
             **public,
-            **{name: list(value) if isinstance(value, tuple) else value for name, value in data.settings},
+            **{name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()},
         )
         made.save(place)
         shutil.rmtree(run, ignore_errors=True)

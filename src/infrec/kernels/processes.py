@@ -103,14 +103,18 @@ def join(here: Place) -> Team:
             shutdown_timeout_seconds=SECONDS_OF_SILENCE,
         )
     except (RuntimeError, ValueError) as failure:
-        raise InfrecError(
-            f"process {here.index} of {here.count} did not meet the others at {here.coordinator} "
-            f"({' '.join(str(failure).split())[:160]}); check that all were started, with the same "
-            "--coordinator, and that its port is free and reachable."
-        ) from failure
+        raise InfrecError(unmet(here, " ".join(str(failure).split())[:160])) from failure
     team = Processes()
     team.total(np.zeros(1))  # every connection is made now, so that one that breaks is noticed at once
     return team
+
+
+def unmet(here: Place, why: str = f"waited {SECONDS_TO_MEET} s") -> str:
+    """What a process says that was left alone before all had met."""
+    return (
+        f"process {here.index} of {here.count} did not meet the others at {here.coordinator} ({why}); check "
+        "that all were started, with the same --coordinator, and that its port is free and reachable."
+    )
 
 
 def leave(here: Place) -> None:

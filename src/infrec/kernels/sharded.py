@@ -209,8 +209,8 @@ class Processes:
 def lost() -> str:
     """What a process says when another one has left it."""
     return (
-        "another process of this fit has ended or cannot be reached, and its own message says why; nothing "
-        "was written, so start all of them again."
+        "another of the processes has ended or cannot be reached, and its own message says why; the result "
+        "was not written, so start all of them again (with --resume where there is a checkpoint)."
     )
 
 

@@ -171,7 +171,8 @@ def _privacy(card: Card) -> str:
     if card.guarantee:
         text, warn = GUARANTEED, False
     shown = escape(text.format(users=f"{card.summary.users:,}", start=card.start))
-    told = "" if card.guarantee else f"<p>{escape(caveat)}</p>"
+    targets = TARGETS.get(str(card.settings.get("targets")), "")
+    told = "" if card.guarantee else f"<p>{escape(f'{targets} {caveat}'.strip())}</p>"
     tested = f"<p>{escape(NOT_AUDITED)}</p>"
     if card.audit is not None:
         from infrec.privacy.records import Audit
@@ -244,6 +245,14 @@ NO_GUARANTEE = (
     "This is not a guarantee. A summary that is good for recommending has learnt from real people, and "
     "nothing here proves that it says nothing about one of them."
 )
+# targets → what they mean
+TARGETS = {
+    "own": (
+        "It was trained to predict each user's own items. On data we attacked, members could be told from "
+        "others more often than by chance (--targets others avoids that)."
+    ),
+    "others": "It learnt for each user what all other users' data predict, not what the user has.",
+}
 NOT_AUDITED = "It has not been attacked yet: infrec audit SUMMARY --against LOG does that and writes here."
 GUARANTEED = (
     "Real users came in through noise alone. How much any one of them can have changed what is released here "

@@ -1,0 +1,171 @@
+"""What everybody else's data predict for each user: targets into which the user's own items never enter.
+
+A summary that is trained to predict a user's own items learns that user by heart. So the targets come from an
+item model (EASE: a ridge regression in which no item explains itself) that was fitted without the user:
+
+    P = (XᵀX + λ I)⁻¹     v = P x_u     h = x_uᵀ P x_u
+    s_ui = x_ui − v_i / ((1 − h) P_ii + v_i²)           the score of item i for u by the model without u
+
+This is exact (Sherman–Morrison takes u out of P), so one inverse serves everybody. The targets are
+softmax(β z), z the standardised scores; λ and β are those under which people's own items are most likely by
+what all others say, which needs no validation data; β at most the loss's own, whose softmax could not follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.kernels import accelerated, gram, memory, ridge
+from infrec.progress import Progress, silent
+from infrec.randomness import generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+GRID = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4)  # λ
+FLATTER = (1.0, 1.5, 2.0, 3.0, 4.0)  # β is the loss's own sharpness over one of these: more it cannot follow
+MOST_ITEMS = 20_000  # the most popular ones have a model; the others, of which little is known, a score of 0
+MOST_USERS = 50_000  # of whom the model is fitted
+TRIED_ITEMS, TRIED_USERS = 4_096, 1_000  # on which λ is chosen
+COLUMNS = 2_048
+
+
+@dataclass(frozen=True, eq=False)
+class Others:
+    """The item model of all users, and how to leave one of them out of it."""
+
+    inverse: NDArray[np.float32]  # P over the items that have a model
+    items: NDArray[np.int64]  # which they are
+    weight: NDArray[np.float32]  # with which each user is in it
+    reg: float
+    sharpness: float = 1.0  # β
+
+    @classmethod
+    def fit(
+        cls,
+        train: sp.csr_array,
+        *,
+        sharpness: float = 1.0,
+        weights: NDArray[np.float32] | None = None,
+        seed: int = 42,
+        progress: Progress = silent,
+    ) -> Self:
+        """The model of these users; sharpness: the largest β; weights: how much each user counts."""
+        rng = generator(seed, "others")
+        weight = np.ones(train.shape[0], np.float32) if weights is None else weights.copy()
+        if train.shape[0] > MOST_USERS:
+            weight[rng.permutation(train.shape[0])[MOST_USERS:]] = 0.0
+        known = np.flatnonzero(weight > 0)
+        counts = np.bincount(train.indices, minlength=train.shape[1])
+        popular = np.argsort(-counts, kind="stable")
+        width = min(MOST_ITEMS, train.shape[1])
+        memory.require(16 * width * width, f"an item model of {width:,} items", "use --set targets=own")
+        betas, tried = tuple(sharpness / each for each in FLATTER), np.sort(popular[:TRIED_ITEMS])
+        reg, beta = cls._chosen(train[known], weight[known], tried, betas, rng, progress)
+        items = np.sort(popular[:width])
+        products = _products(sp.csr_array(train[known][:, items]), weight[known])
+        return cls(_inverse(products, reg), items, weight, reg, beta)
+
+    @classmethod
+    def _chosen(
+        cls,
+        train: sp.csr_array,
+        weight: NDArray[np.float32],
+        items: NDArray[np.int64],
+        betas: tuple[float, ...],
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> tuple[float, float]:
+        """λ and β: those under which people's items are most likely by what all others say."""
+        some = sp.csr_array(train[:, items])
+        products = _products(some, weight)
+        judges = np.sort(rng.permutation(some.shape[0])[:TRIED_USERS])
+        rows = sp.csr_array(some[judges])
+        likely: dict[tuple[float, float], float] = {}
+        for at, reg in enumerate(GRID):
+            z = cls(_inverse(products, reg), np.arange(len(items)), weight, reg).scores(some, judges)
+            likely |= {(reg, beta): likelihood(rows, z, beta) for beta in betas}
+            progress("what others predict", at + 1, len(GRID))
+        return max(likely, key=lambda each: likely[each])
+
+    def scores(self, train: sp.csr_array, users: NDArray[np.integer]) -> NDArray[np.float32]:
+        """[users, items]: scores by the model without the user, standardised within each user."""
+        mine = sp.csr_array(train[users][:, self.items])
+        found = gram.sparse_times(mine, self.inverse)
+        scores = np.zeros((len(users), train.shape[1]), np.float32)
+        scores[:, self.items] = _without_self(
+            mine.toarray(), found, np.diagonal(self.inverse), self.weight[users]
+        )
+        return _standardised(scores)
+
+    def powers(self, train: sp.csr_array, users: NDArray[np.integer]) -> Any:
+        """exp(β z) of each user's scores z in half precision, the largest of each user being 1.
+
+        On an accelerator the item model stays there, and so does the result.
+        """
+        sharpness = np.float32(self.sharpness)
+        if accelerated.device() is None:
+            return _powers(self.scores(train, users), sharpness)
+        return self.on_device(train[users].toarray().astype(np.float32), self.weight[users], sharpness)
+
+    @cached_property
+    def on_device(self) -> Callable[..., Any]:
+        import jax
+        import jax.numpy as jnp
+
+        inverse, items = jnp.asarray(self.inverse), jnp.asarray(self.items)
+
+        @jax.jit
+        def of(p: Any, at: Any, x: Any, weight: Any, sharpness: Any) -> Any:
+            mine = x[:, at]
+            found = jnp.matmul(mine, p, precision="highest")
+            scores = jnp.zeros_like(x).at[:, at].set(_without_self(mine, found, jnp.diagonal(p), weight))
+            return _powers(_standardised(scores), sharpness, xp=jnp)
+
+        return partial(of, inverse, items)
+
+
+def _without_self(x: Any, found: Any, diagonal: Any, weight: Any) -> Any:
+    """x − v / ((1 − w h) P_ii + w v²), the formula above for a user of weight w."""
+    leverage = weight * (x * found).sum(axis=1)
+    return x - found / ((1.0 - leverage)[:, None] * diagonal[None, :] + weight[:, None] * found**2)
+
+
+def _standardised(scores: Any) -> Any:
+    scores = scores - scores.mean(axis=1, keepdims=True)
+    return scores / (scores.std(axis=1, keepdims=True) + np.float32(1e-8))
+
+
+def _powers(scores: Any, sharpness: Any, xp: Any = np) -> Any:
+    top = scores.max(axis=1, keepdims=True)
+    return xp.exp(sharpness * (scores - top)).astype(np.float16)
+
+
+def likelihood(rows: sp.csr_array, scores: NDArray[np.float32], sharpness: float) -> float:
+    """The mean over users of ln softmax(β z) at their items; many items count by the root of their number."""
+    top = scores.max(axis=1)
+    mass = np.log(np.exp(sharpness * (scores - top[:, None])).sum(axis=1)) + sharpness * top
+    counts = np.asarray(rows.sum(axis=1), np.float64).ravel()
+    own = sharpness * np.asarray(rows.multiply(scores).sum(axis=1)).ravel() - counts * mass
+    return float(np.mean(own / np.sqrt(np.maximum(counts, 1.0))))
+
+
+def _products(rows: sp.csr_array, weight: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Xᵀ W X, a block of columns at a time."""
+    d = rows.shape[1]
+    left = sp.csr_array(gram.scaled(rows, weight).T)
+    out = np.empty((d, d), np.float32)
+    for start in range(0, d, COLUMNS):
+        columns = slice(start, start + COLUMNS)
+        out[:, columns] = gram.sparse_times(left, rows[:, columns].toarray().astype(np.float32))
+    return out
+
+
+def _inverse(products: NDArray[np.float32], reg: float) -> NDArray[np.float32]:
+    return np.ascontiguousarray(ridge.factorise(products, reg=reg, scale="absolute").inverse(consume=True))

@@ -1,0 +1,148 @@
+"""Targets from everybody else: exactly the item model without the user, and nothing of the user in it."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax
+
+from infrec.data import Interactions
+from infrec.data.generate import generate
+from infrec.distillation import distill, objective, others
+from infrec.distillation.config import Config
+from infrec.distillation.objective import Form
+from infrec.distillation.others import Others
+from infrec.errors import ConfigError
+from infrec.models import EASE
+
+RNG = np.random.default_rng(3)
+
+
+def _matrix(n: int = 40, d: int = 17, share: float = 0.3) -> sp.csr_array:
+    x = (RNG.random((n, d)) < share).astype(np.float32)
+    x[np.arange(n), RNG.integers(0, d, n)] = 1.0  # nobody has nothing
+    return sp.csr_array(x)
+
+
+def _by_hand(x: np.ndarray, user: int, reg: float, weight: np.ndarray) -> np.ndarray:
+    """Fit EASE without the user, score the user, standardise."""
+    keep = np.arange(len(x)) != user
+    p = np.linalg.inv((x[keep].T * weight[keep]) @ x[keep] + reg * np.eye(x.shape[1]))
+    b = -p / np.diag(p)
+    np.fill_diagonal(b, 0.0)
+    scores = x[user] @ b
+    return (scores - scores.mean()) / scores.std()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_are_those_of_the_model_without_the_user(weighted):
+    x = _matrix()
+    weights = (0.5 + RNG.random(x.shape[0])).astype(np.float32) if weighted else None
+    model = Others.fit(x, weights=weights)
+    found = model.scores(x, np.arange(x.shape[0]))
+    for user in range(x.shape[0]):
+        wanted = _by_hand(x.toarray().astype(np.float64), user, model.reg, model.weight.astype(np.float64))
+        np.testing.assert_allclose(found[user], wanted, atol=2e-4)
+
+
+def test_without_leaving_out_it_is_our_ease():
+    x = _matrix()
+    model = Others.fit(x)
+    scores = Others(model.inverse, model.items, np.zeros(x.shape[0], np.float32), model.reg).scores(
+        x, np.arange(x.shape[0])
+    )
+    log = Interactions.from_csr(x)
+    plain = EASE(reg=model.reg).fit(log).score(x)
+    plain = (plain - plain.mean(1, keepdims=True)) / plain.std(1, keepdims=True)
+    np.testing.assert_allclose(scores, plain, atol=2e-4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 39), st.integers(0, 16))
+def test_an_items_score_does_not_depend_on_having_it(user, item):
+    """Whether the user has the item enters neither through the model nor through the user's own history."""
+    x = _matrix().toarray()
+    model = Others.fit(sp.csr_array(x))
+    raw = []
+    for has in (0.0, 1.0):
+        x[user, item] = has
+        p = np.linalg.inv(x.T @ x + model.reg * np.eye(x.shape[1])).astype(np.float32)
+        own = sp.csr_array(x[[user]])
+        raw.append(others._without_self(own.toarray(), own @ p, np.diag(p), np.ones(1, np.float32))[0, item])
+    assert raw[0] == pytest.approx(raw[1], abs=1e-4)
+
+
+def test_powers_on_a_device_are_the_same():
+    x = _matrix()
+    model = Others.fit(x)
+    who = np.arange(5, 25)
+    there = model.on_device(x[who].toarray(), model.weight[who], np.float32(model.sharpness))
+    np.testing.assert_allclose(np.asarray(there), model.powers(x, who), atol=2e-3)
+    assert there.dtype == np.float16
+
+
+def test_unpopular_items_and_users_beyond_the_limits(monkeypatch):
+    x = _matrix(60, 20)
+    monkeypatch.setattr(others, "MOST_ITEMS", 12)
+    monkeypatch.setattr(others, "MOST_USERS", 30)
+    model = Others.fit(x)
+    assert model.inverse.shape == (12, 12) and (model.weight > 0).sum() == 30
+    scores = model.scores(x, np.arange(60))
+    rest = np.setdiff1d(np.arange(20), model.items)
+    counts = np.bincount(x.indices, minlength=20)
+    assert counts[model.items].min() >= counts[rest].max()
+    assert (
+        np.ptp(scores[:, rest], axis=1).max() < 1e-6
+    )  # nothing is known of them, whether one has them or not
+    assert np.isfinite(scores).all()
+
+
+def test_settings_are_those_under_which_others_predict_best():
+    log = generate(150, 40, 2500, seed=5)
+    x = log.matrix.toarray().astype(np.float64)
+
+    def likely(reg: float, beta: float) -> float:
+        z = np.array([_by_hand(x, user, reg, np.ones(len(x))) for user in range(len(x))])
+        return float(np.mean((x * log_softmax(beta * z, axis=1)).sum(1) / np.sqrt(x.sum(1))))
+
+    values = {(reg, 1.0 / t): likely(reg, 1.0 / t) for reg in others.GRID for t in others.FLATTER}
+    best = max(values, key=lambda each: values[each])
+    assert others.GRID[0] < best[0] < others.GRID[-1]  # or the test would say little
+    assert 1.0 / others.FLATTER[-1] < best[1] < 1.0
+    model = Others.fit(log.matrix, sharpness=1.0)
+    assert (model.reg, model.sharpness) == best
+
+
+def test_targets_are_spread_over_what_is_not_shown():
+    x = (RNG.random((6, 30)) < 0.4).astype(np.uint8)
+    wanted = RNG.random((6, 30)).astype(np.float16)
+    user, key = jnp.arange(6, dtype=jnp.uint32), jnp.asarray([1, 2], jnp.uint32)
+    form = Form("standardised", hidden=0.5)
+    given_, own, _ = objective._given_and_target(x, user, key, form)
+    same, target, hide = objective._given_and_target(x, user, key, form, jnp.asarray(wanted))
+    np.testing.assert_array_equal(given_, same)
+    assert hide and not np.asarray(target)[np.asarray(given_) > 0].any()
+    np.testing.assert_allclose(target.sum(1), own.sum(1), rtol=1e-5)
+    free = np.asarray(given_) == 0
+    share = np.where(free, wanted.astype(np.float32), 0)
+    expected = share / share.sum(1, keepdims=True) * np.asarray(own).sum(1, keepdims=True)
+    np.testing.assert_allclose(target, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_where_it_is_the_default_and_where_it_is_refused():
+    assert Config.of("discrete").targets == "others"
+    assert Config.of("published").targets == "own"
+    assert Config.of("discrete", loss="binary").targets == "own"
+    with pytest.raises(ConfigError, match="expected loss=standardised"):
+        Config.of("published", targets="others")
+
+
+def test_targets_change_the_summary(small_log):
+    made = {t: distill(small_log, 8, targets=t, steps=6, seed=1) for t in ("own", "others")}
+    assert made["own"].about["settings"]["targets"] == "own"
+    assert (made["own"].matrix != made["others"].matrix).nnz > 0
+    assert made["others"].discrete and made["own"].n_interactions == made["others"].n_interactions
