@@ -31,6 +31,7 @@ from infrec.distillation import starts
 from infrec.distillation import step as steps
 from infrec.distillation.blocks import Feed
 from infrec.distillation.config import Config
+from infrec.distillation.others import Others
 from infrec.errors import InfrecError
 from infrec.kernels import ntk
 from infrec.splits import Split, holdout
@@ -120,7 +121,8 @@ def plain_step(config: Config, train: Interactions, sizes: Any) -> Callable[[Any
 def measure(config: Config, train: Interactions, repeat: int, plain: bool) -> dict[str, Any]:
     matrix = train.matrix
     on_gpu = jax.default_backend() == "gpu"
-    feed = Feed(matrix, batch=None, parts=1, seed=0, on_gpu=on_gpu)
+    others = partial(Others.fit, matrix, sharpness=config.sharpness) if config.targets == "others" else None
+    feed = Feed(matrix, batch=None, parts=1, seed=0, on_gpu=on_gpu, others=others)
     data = steps.Data(
         jnp.asarray(starts.row_sizes(matrix, config)),
         jnp.float32(matrix.nnz / matrix.shape[0]),

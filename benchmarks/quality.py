@@ -1,10 +1,12 @@
 """∞-AE-plus beside plain ∞-AE and a finely tuned EASE: test figures with intervals, and paired differences.
 
     python benchmarks/quality.py [DATA …] [--seeds 3] [--ablation] [--stability] [--json]
+    python benchmarks/quality.py --left-out benchmarks/results/quality-2026-11-16.json
 
 Everything is chosen on validation. EASE tries 41 values of λ from 1 to 10,000 and is chosen once by HR@100
 and once by NDCG@100; ∞-AE-plus has to beat both. --ablation takes one part of ∞-AE-plus away at a time and
 chooses the others anew; --stability repeats its search with other hidden parts, beside believing one number.
+--left-out reads the ablations of several datasets: each is measured with the parts that helped on the others.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import json
 import platform
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,8 +51,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="seeds of what ∞-AE-plus hides from itself")
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--stability", action="store_true")
+    parser.add_argument("--left-out", metavar="FILE", help="a document of --json with all its ablations")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     arguments = parser.parse_args()
+    if arguments.left_out:
+        data = json.loads(Path(arguments.left_out).read_text(encoding="utf-8"))["data"]
+        print(json.dumps(left_out(data), indent=1, ensure_ascii=False))
+        return
     machine = (
         f"{platform.processor() or platform.machine()}, {cores()} cores, Python {platform.python_version()}"
     )
@@ -131,6 +139,34 @@ def ablation(split: Split) -> dict[str, Any]:
     out["all of it, from a plain start"] = figures(
         model.selected, seconds, [evaluate(model, split, intervals=False)]
     )
+    return out
+
+
+def left_out(data: dict[str, Any]) -> dict[str, Any]:
+    """∞-AE-plus on each dataset with only those parts that helped, on average, on all the others."""
+    out = {}
+    for name, own in data.items():
+        gains = {}
+        for part in list(WITHOUT)[1:]:
+            changes = []
+            for other, measured in data.items():
+                if other != name:
+                    whole, less = (measured["ablation"][each]["metrics"] for each in ("all of it", part))
+                    changes += [whole[k] / less[k] - 1 for k in ("HR@100", "NDCG@100")]  # what it chooses by
+            gains[part] = float(np.mean(changes))
+        dropped = [part for part, gain in gains.items() if gain < 0]
+        if len(dropped) < 2:
+            found = own["ablation"][dropped[0] if dropped else "all of it"]
+        else:
+            split = holdout(registry.load(name))
+            fixed = {setting: value for part in dropped for setting, value in WITHOUT[part].items()}
+            model, seconds = timed(
+                lambda split=split, fixed=fixed: InfiniteAEPlus(**fixed).fit(
+                    split.train, validation=split.val
+                )
+            )
+            found = figures(model.selected, seconds, [evaluate(model, split, intervals=False)])
+        out[name] = {"gains_elsewhere": gains, "dropped": dropped, **found}
     return out
 
 

@@ -53,6 +53,7 @@ def main() -> None:
     )
     parser.add_argument("--distilled", type=int, default=500, help="synthetic users")
     parser.add_argument("--batch", type=int, default=4096, help="users of a mini-batch of the distillation")
+    parser.add_argument("--targets", choices=("others", "own"), help="of the distillation (others)")
     parser.add_argument("--per-user", type=float, help="interactions of a synthetic user, on average")
     parser.add_argument("--steps", type=int, help="of the distillation")
     parser.add_argument("--keep", help="a folder for the log and for what Nyström found, for the next call")
@@ -164,6 +165,7 @@ def distill(arguments: argparse.Namespace) -> dict[str, Any]:
 
     split = parted(arguments)
     asked = {"steps": arguments.steps, "per_user": arguments.per_user, "batch": arguments.batch}
+    asked["targets"] = arguments.targets
     given = {name: value for name, value in asked.items() if value is not None}
     seconds, summary = timed(lambda: distill(split, users=arguments.distilled, **given))
     row = {"users": summary.n_users, "interactions": summary.n_interactions, "seconds": seconds}

@@ -136,6 +136,10 @@ def test_targets_are_spread_over_what_is_not_shown():
 def test_where_it_is_the_default_and_where_it_is_refused():
     assert Config.of("discrete").targets == "others"
     assert Config.of("published").targets == "own"
+    size = {"n_users": 6_000, "n_items": 3_000, "interactions": 800_000}
+    own, others = (Config.of("discrete", targets=each).resolved(**size) for each in ("own", "others"))
+    assert (own.hidden, own.steps) == (0.2, 400) and (others.hidden, others.steps) == (0.4, 200)
+    assert Config.of("discrete", targets="own", hidden=0.5).hidden == 0.5
     assert Config.of("discrete", loss="binary").targets == "own"
     with pytest.raises(ConfigError, match="expected loss=standardised"):
         Config.of("published", targets="others")

@@ -21,10 +21,12 @@ REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 50.0)  # the paper's, inside Distill-CF
 FINER_GRID = (1e-5, 1e-3, 0.1, 0.3, 1.0, 2.0, 5.0, 50.0)
 SMALL_DATA = 200_000  # interactions below which the second schedule holds: validation is cheap there
 SCHEDULE = {  # steps, and steps between validations, of large and of small data
-    "discrete": ((400, 50), (200, 25)),
+    "discrete": ((200, 25), (200, 25)),
+    "discrete, own targets": ((400, 50), (200, 25)),
     "soft": ((150, 25), (150, 10)),
     "published": ((200, 25), (200, 25)),
 }
+OWN_HIDDEN = 0.2  # of `discrete` with own targets: the more is shown, the better it is learnt by heart
 FEW_USERS = 250  # below this, synthetic users of equal size are better on validation
 
 # The paper's search space, and τ = 10, which its published numbers need; γ depends on the data.
@@ -91,7 +93,9 @@ class Config:
             )
         base = {"mode": mode, **DEFAULTS[mode]}
         if changes.get("loss", "standardised") != "standardised":
-            base["targets"] = "own"  # the other losses know no other
+            changes = {"targets": "own"} | changes  # the other losses know no other
+        if mode == "discrete" and changes.get("targets") == "own":
+            base["hidden"] = OWN_HIDDEN
         return cls(**base | changes)
 
     def __post_init__(self) -> None:
@@ -151,7 +155,8 @@ class Config:
         if power is None:
             power = 0.5 if self.users >= FEW_USERS else 0.0
         small = interactions < SMALL_DATA
-        steps, every = SCHEDULE[self.mode][small]
+        own = self.mode == "discrete" and self.targets == "own"
+        steps, every = SCHEDULE["discrete, own targets" if own else self.mode][small]
         steps, every = self.steps or steps, self.validate_every or every
         return replace(
             self,
@@ -190,7 +195,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
     "discrete": {
-        **_OURS, "surrogate": "identity", "tau": 1.0, "targets": "others", "hidden": 0.2,
+        **_OURS, "surrogate": "identity", "tau": 1.0, "targets": "others", "hidden": 0.4,
         "rate": 0.05, "average": 0.9,
     },
 }  # fmt: skip

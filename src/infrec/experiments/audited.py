@@ -28,7 +28,7 @@ def run(
 
     with watch("load"):
         split = work.load(cell.dataset)
-        inside, outside = set_aside(split, ASIDE, work.SPLIT_SEED)
+        inside, outside = set_aside(split, ASIDE, cell.seed)  # who is set aside is a matter of chance too
     with watch("data"):
         released, about = _release(cell, inside, folder, progress)
     measured = [

@@ -107,7 +107,7 @@ def unusual(settings: Mapping[str, object]) -> dict[str, object]:
     from infrec.distillation.config import Config
 
     mode = str(settings.get("mode", DEFAULT_MODE))
-    usual = {**vars(Config.of(mode)), "mode": DEFAULT_MODE, "targets": TARGETS}
+    usual = {**vars(Config.of(mode, targets=TARGETS)), "mode": DEFAULT_MODE}
     return {name: value for name, value in settings.items() if name not in usual or usual[name] != value}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infrec.experiments.base import (
@@ -34,6 +34,9 @@ DISCRETE = "0/1 (default)"
 DISCRETE_OWN, DISCRETE_ROWS = "0/1, own targets", "0/1, own targets, from real rows"
 SOFT, SOFT_OTHERS = "fractional, own targets", "fractional, targets from others"
 SAMPLE, POPULARITY = "500 real users", "popularity"
+
+
+Seeds = list[Mapping[str, Any]]  # the records of one release
 
 
 def guarded(epsilon: int) -> str:
@@ -97,72 +100,94 @@ def findings(results: Results) -> Findings:
     claims: list[Claim] = []
     figures, tables = [], []
     for dataset in results.datasets():
-        records = {
-            r["configuration"]["label"]: r
-            for r in results.records
-            if r["configuration"]["dataset"] == dataset and r["configuration"]["label"]
-        }
-        attacked = {label: r for label, r in records.items() if "leakage" in r["data"]}
+        records: dict[str, Seeds] = {}
+        for r in results.records:
+            if r["configuration"]["dataset"] == dataset and r["configuration"]["label"]:
+                records.setdefault(r["configuration"]["label"], []).append(r)
+        attacked = {label: every for label, every in records.items() if "leakage" in every[0]["data"]}
         if not attacked:
             continue
         tables.append(_table(dataset, records))
-        figures.append(_figure(dataset, attacked))
+        figures += _figure(dataset, attacked)
         claims += [_default(dataset, attacked), _guarantee(dataset, records), _bound(dataset, attacked)]
     return Findings(claims=claims, figures=figures, tables=tables, notes=NOTES)
 
 
-def hit_rate(record: Mapping[str, Any], metric: str = "HR@10") -> tuple[float, float, float]:
+def hit_rate(records: Seeds, metric: str = "HR@10") -> tuple[float, float, float]:
     """The value and its interval, of the model that was asked."""
-    measured = record["measured"][0]
-    value = measured["metrics"][metric]
-    low, high = measured["intervals"].get(metric) or (value, value)
-    return value, low, high
+    found = []
+    for record in records:
+        measured = record["measured"][0]
+        value = measured["metrics"][metric]
+        low, high = measured["intervals"].get(metric) or (value, value)
+        found.append({"value": value, "low": low, "high": high})
+    mean = pooled(found)
+    return mean["value"], mean["low"], mean["high"]
 
 
-def linked(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The linkage attack of the table."""
-    every = record["data"]["leakage"]["linkage"]
-    return next((each for each in every if each["known"] == KNOWN), every[-1] if every else None)
+def pooled(rates: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean over seeds, each of which has its own people set aside; its interval from theirs."""
+    value = sum(rate["value"] for rate in rates) / len(rates)
+    below, above = (
+        sum((rate[end] - rate["value"]) ** 2 for rate in rates) ** 0.5 / len(rates) for end in ("low", "high")
+    )
+    return {"value": value, "low": value - below, "high": value + above}
 
 
-def recognised(record: Mapping[str, Any]) -> tuple[str, Mapping[str, float]] | None:
+def linked(records: Seeds) -> tuple[dict[str, float], dict[str, float] | None] | None:
+    """The linkage attack of the table on members, and on the control where there is one."""
+    found = []
+    for record in records:
+        every = record["data"]["leakage"]["linkage"]
+        one = next((each for each in every if each["known"] == KNOWN), every[-1] if every else None)
+        if one is None:
+            return None
+        found.append(one)
+    controls = [one["control"] for one in found if one["control"] is not None]
+    return pooled([one["attack"] for one in found]), pooled(controls) if controls else None
+
+
+def recognised(records: Seeds) -> tuple[str, dict[str, float]] | None:
     """The strongest membership attack at 1 % false positives; None where the control is too small."""
-    found = record["data"]["leakage"]["membership"]
-    every = [(m["score"], m["tpr"]["1 %"]) for m in found if "1 %" in m["tpr"]]
+    scores: dict[str, list[Mapping[str, float]]] = {}
+    for record in records:
+        for each in record["data"]["leakage"]["membership"]:
+            if "1 %" in each["tpr"]:
+                scores.setdefault(each["score"], []).append(each["tpr"]["1 %"])
+    every = [(score, pooled(rates)) for score, rates in scores.items() if len(rates) == len(records)]
     return max(every, key=lambda each: each[1]["value"]) if every else None
 
 
-def bound(record: Mapping[str, Any]) -> float:
-    return max((m["bound"] for m in record["data"]["leakage"]["membership"]), default=0.0)
+def bound(records: Seeds) -> float:
+    return max((m["bound"] for r in records for m in r["data"]["leakage"]["membership"]), default=0.0)
 
 
-def _table(dataset: str, records: Mapping[str, Any]) -> Table:
+def _table(dataset: str, records: Mapping[str, Seeds]) -> Table:
     lines = []
     for label, record in records.items():
         line: list[str | Value] = [label]
         for metric in ("HR@10", "NDCG@10"):
             line.append(Value(metric, *hit_rate(record, metric)))
-        if "leakage" not in record["data"]:
+        if "leakage" not in record[0]["data"]:
             lines.append((*line, "–", "–", "–", "–"))
             continue
         link, who = linked(record), recognised(record)
         cells = ["–", "–", "–"]
         if link is not None:
-            cells[0] = _percent(link["attack"])
-            cells[1] = "–" if link["control"] is None else _percent(link["control"])
+            cells[:2] = [_percent(link[0]), "–" if link[1] is None else _percent(link[1])]
         if who is not None:
             cells[2] = f"{_percent(who[1])} ({who[0]})"
         lines.append((*line, *cells, f"{bound(record):.2f}"))
     head = ("release", "HR@10", "NDCG@10", "linked", "control", "recognised at 1 % FPR", "proves ε ≥")
     caption = (
         f"{dataset}: ∞-AE on each release (popularity: PopRec), what a linkage attack with {KNOWN} known "
-        "items (a quarter wrong) and the strongest membership attack reach, with 95 % intervals. Guessing "
-        "recognises 1 %."
+        "items (a quarter wrong) and the strongest membership attack reach, with 95 % intervals; means over "
+        "seeds, each with its own people set aside. Guessing recognises 1 %."
     )
     return Table(caption, head, tuple(lines))
 
 
-def _figure(dataset: str, records: Mapping[str, Any]) -> Figure:
+def _figure(dataset: str, records: Mapping[str, Seeds]) -> list[Figure]:
     def series(leak: Any) -> tuple[Series, ...]:
         found = []
         for label, record in records.items():
@@ -171,38 +196,37 @@ def _figure(dataset: str, records: Mapping[str, Any]) -> Figure:
                 found.append(Series(label, (Point(100 * x, *hit_rate(record)),)))
         return tuple(found)
 
-    def by_link(record: Mapping[str, Any]) -> float | None:
+    def by_link(record: Seeds) -> float | None:
         link = linked(record)
-        return None if link is None else float(link["attack"]["value"])
+        return None if link is None else link[0]["value"]
 
-    def by_member(record: Mapping[str, Any]) -> float | None:
+    def by_member(record: Seeds) -> float | None:
         who = recognised(record)
-        return None if who is None else float(who[1]["value"])
+        return None if who is None else who[1]["value"]
 
     panels = (
         Panel(dataset, f"linked with {KNOWN} known items (%)", "HR@10", series(by_link)),
         Panel(dataset, "recognised at 1 % false positives (%)", "HR@10", series(by_member)),
     )
     caption = "Usefulness against leakage: further up is better, further left is safer."
-    return Figure(f"leakage-{dataset}", caption, (tuple(p for p in panels if p.series),), same_y=True)
+    shown = tuple(panel for panel in panels if panel.series)
+    return [Figure(f"leakage-{dataset}", caption, (shown,), same_y=True)] if shown else []
 
 
-def _default(dataset: str, records: Mapping[str, Any]) -> Claim:
+def _default(dataset: str, records: Mapping[str, Seeds]) -> Claim:
     text = "the default summary links and recognises members at most twice as often as the control"
     record = records.get(DISCRETE)
     link, who = (None, None) if record is None else (linked(record), recognised(record))
-    if link is None or who is None or link["control"] is None:
+    attack, control = link or (None, None)
+    if attack is None or control is None or who is None:
         return claim(text, dataset, None, "not measured yet, or the control is too small.")
     # A rate that the control could have as well, by its interval, is no excess.
-    fine = link["attack"]["low"] <= max(2 * link["control"]["value"], link["control"]["high"])
-    figures = (
-        f"linked {_percent(link['attack'])}, control {_percent(link['control'])}; recognised "
-        f"{_percent(who[1])}."
-    )
+    fine = attack["low"] <= max(2 * control["value"], control["high"])
+    figures = f"linked {_percent(attack)}, control {_percent(control)}; recognised {_percent(who[1])}."
     return claim(text, dataset, fine and who[1]["low"] <= 0.02, figures)
 
 
-def _guarantee(dataset: str, records: Mapping[str, Any]) -> Claim:
+def _guarantee(dataset: str, records: Mapping[str, Seeds]) -> Claim:
     text = "with ε = 8 a summary is worth clearly more than popularity released under the same ε and δ"
     ours, theirs = records.get(guarded(8)), records.get(popular(8))
     if ours is None or theirs is None:
@@ -213,7 +237,7 @@ def _guarantee(dataset: str, records: Mapping[str, Any]) -> Claim:
     )
 
 
-def _bound(dataset: str, records: Mapping[str, Any]) -> Claim:
+def _bound(dataset: str, records: Mapping[str, Seeds]) -> Claim:
     text = "no attack proves a larger ε than the one that is claimed"
     found = [(epsilon, bound(records[guarded(epsilon)])) for epsilon in NOISE if guarded(epsilon) in records]
     if not found:
@@ -243,5 +267,5 @@ EXPERIMENT = Experiment(
     cells=cells,
     findings=findings,
     datasets=("ml-1m",),
-    seeds=1,
+    seeds=3,
 )
