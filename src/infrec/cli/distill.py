@@ -266,7 +266,7 @@ def distill(
     from infrec.cli import card, fidelity, protection
     from infrec.distillation import Config, Summary, continuing
 
-    given: dict[str, Any] = {"start": start and start.value, "targets": targets and targets.value}
+    given: dict[str, object] = {"start": start and start.value, "targets": targets and targets.value}
     given |= {"hidden": hidden, "tau": tau, "steps": steps}
     settings = options.parse_settings("distill", Config(), set_ or ()) | {
         name: value for name, value in given.items() if value is not None

@@ -21,7 +21,7 @@ from infrec.distillation import step as steps
 from infrec.distillation.blocks import Feed
 from infrec.distillation.checkpoint import Interrupted, RunDirectory, asked_to_stop, fingerprint
 from infrec.distillation.config import Config
-from infrec.distillation.others import Others
+from infrec.distillation.others import MOST_ITEMS, Others
 from infrec.distillation.step import Data, State
 from infrec.distillation.validation import Verdict
 from infrec.errors import SolveError
@@ -82,6 +82,7 @@ class _Run:
                 batch=min(config.batch or train.shape[0], train.shape[0]),
                 judges=train.shape[0],
                 regs=len(config.reg_grid),
+                modelled=min(train.shape[1], MOST_ITEMS) if config.targets == "others" else 0,
             )
             what = f"distilling {config.users:,} users × {train.shape[1]:,} items"
             memory.require(needed, what, "use fewer synthetic users, or a smaller batch")

@@ -71,13 +71,15 @@ def nystrom_block(centres: int) -> int:
     return min(16384, max(64, (1 << 24) // centres))
 
 
-def distillation(users: int, items: int, *, batch: int, judges: int, regs: int = 8) -> int:
+def distillation(users: int, items: int, *, batch: int, judges: int, regs: int = 8, modelled: int = 0) -> int:
     """Bytes of a distillation on the CPU beside the log.
 
     Twelve arrays of the summary's size (logits, their mean, Adam's two, gradients, X̂, α, …), α for every λ of
-    a validation, a step's users and the validation users as bytes, and what JAX compiles.
+    a validation, a step's users and the validation users as bytes, and what JAX compiles. modelled: items of
+    the model that targets come from: its products, factor and inverse, and the targets in half precision.
     """
-    return 4 * users * items * (12 + regs) + items * (3 * batch + min(judges, 20_000)) + 240_000_000
+    targets = 16 * modelled * modelled + (2 * batch * items if modelled else 0)
+    return 4 * users * items * (12 + regs) + items * (3 * batch + min(judges, 20_000)) + 240_000_000 + targets
 
 
 def exact_on_device(n: int, items: int, *, tile: int, columns: int, width: int = 2) -> int:
