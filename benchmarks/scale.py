@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from functools import cache
@@ -35,7 +36,6 @@ from infrec.search import choose
 from infrec.splits import Split, holdout
 
 REG = 5.0
-GRID = (5, 20, 50, 100)  # λ that are tried where quality is compared
 KEEP: list[Path] = []
 METRICS = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10")
 
@@ -50,6 +50,9 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=20_000, help="users whose test items are measured")
     parser.add_argument(
         "--exact-users", type=int, help="users of the exact fit that Nyström is compared with"
+    )
+    parser.add_argument(
+        "--reg", type=float, nargs="*", default=[5, 20, 50, 100], help="λ that are tried where quality counts"
     )
     parser.add_argument("--distilled", type=int, default=500, help="synthetic users")
     parser.add_argument("--batch", type=int, default=4096, help="users of a mini-batch of the distillation")
@@ -151,7 +154,7 @@ def quality(arguments: argparse.Namespace) -> dict[str, Any]:
     few = min(arguments.exact_users or 25_000, split.train.n_users // 2)
     some = np.sort(np.random.default_rng(0).choice(split.train.n_users, few, replace=False))
     train, val = (part.select_users(some) for part in (split.train, split.val))
-    seconds, fitted = timed(lambda: chosen(InfiniteAE(solver="exact"), train, val))
+    seconds, fitted = timed(lambda: chosen(arguments, InfiniteAE(solver="exact"), train, val))
     rows = [{"model": "exact", "users": few, "seconds": seconds, **judged(arguments, fitted)}]
     del fitted
     rows.append(all_users(arguments))
@@ -167,7 +170,14 @@ def distill(arguments: argparse.Namespace) -> dict[str, Any]:
     asked = {"steps": arguments.steps, "per_user": arguments.per_user, "batch": arguments.batch}
     asked["targets"] = arguments.targets
     given = {name: value for name, value in asked.items() if value is not None}
-    seconds, summary = timed(lambda: distill(split, users=arguments.distilled, **given))
+    begin = time.perf_counter()
+
+    def told(stage: str, done: float, total: float | None = None, **facts: Any) -> None:
+        if done % 100 == 0:
+            note(f"{stage}, {done:.0f} of {total}, validation {facts.get('validation', 0.0):.2f}", begin)
+
+    seconds, summary = timed(lambda: distill(split, users=arguments.distilled, progress=told, **given))
+    note(f"{summary.n_users} synthetic users: {summary.about['validation']}", begin)
     row = {"users": summary.n_users, "interactions": summary.n_interactions, "seconds": seconds}
     row |= {name: summary.about[name] for name in ("steps", "best_step", "ms_per_step", "validation")}
     row |= judged(arguments, InfiniteAE().fit(summary))
@@ -231,16 +241,22 @@ def parted(arguments: argparse.Namespace) -> Split:
 
 
 # ---- models ------------------------------------------------------------------------------------------------
-def chosen(model: InfiniteAE, train: Interactions, val: Interactions) -> Any:
-    return choose(model, (train, val), space={"reg": list(GRID)}).model
+def chosen(arguments: argparse.Namespace, model: InfiniteAE, train: Interactions, val: Interactions) -> Any:
+    begin = time.perf_counter()
+    found = choose(model, (train, val), space={"reg": arguments.reg}).model
+    note(f"{model.settings.solver}, {len(arguments.reg)} λ,", begin)
+    return found
 
 
 def judged(arguments: argparse.Namespace, model: Any) -> dict[str, Any]:
     """Metrics on a random sample of all users, the same for every model, with their intervals."""
+    begin = time.perf_counter()
     seconds, found = timed(lambda: evaluate(model, parted(arguments), sample_users=arguments.sample))
+    metrics = {name: round(found.metrics[name], 3) for name in METRICS}
+    note(f"{model.name} on {arguments.sample:,} users: {metrics}", begin)
     return {
         "selected": {name: value for name, value in model.selected.items() if name in ("reg", "centres")},
-        "metrics": {name: round(found.metrics[name], 3) for name in METRICS},
+        "metrics": metrics,
         "intervals": {name: found.intervals[name] for name in METRICS[:2]},
         "evaluate_seconds": seconds,
     }
@@ -251,14 +267,15 @@ _kept: dict[str, Any] = {}
 
 def all_users(arguments: argparse.Namespace) -> dict[str, Any]:
     """Nyström on everybody, fitted once for all jobs of a call, or by an earlier one with the same sizes."""
-    asked = [arguments.users, arguments.items, arguments.interactions, arguments.centres, arguments.sample]
+    names = ("users", "items", "interactions", "centres", "sample", "reg")
+    asked = [getattr(arguments, name) for name in names]
     known = [folder / "nystrom.json" for folder in KEEP]
     if known and known[0].is_file() and (found := json.loads(known[0].read_text()))["asked"] == asked:
         _kept.update(found["row"])
     if not _kept:
         split = parted(arguments)
         model = InfiniteAE(solver="nystrom", centres=arguments.centres)
-        seconds, fitted = timed(lambda: chosen(model, split.train, split.val))
+        seconds, fitted = timed(lambda: chosen(arguments, model, split.train, split.val))
         _kept.update({"model": "nystrom", "users": split.train.n_users, "seconds": seconds})
         _kept.update(judged(arguments, fitted))
         for place in known:
@@ -286,8 +303,6 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def note(text: str, begin: float) -> None:
-    import sys
-
     print(f"{text} in {time.perf_counter() - begin:.1f} s", file=sys.stderr, flush=True)
 
 
