@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
 from infrec.privacy import Audit, Released, audit, groups, linkage, shadows
+from infrec.privacy.released import outstanding
 from infrec.report import audit as page
 from infrec.report.audit_words import leaks, paragraph
 
@@ -59,6 +61,31 @@ def test_the_log_itself_gives_nearly_everybody_away(on_the_log: Audit) -> None:
     assert distance.score == "distance" and distance.tpr["1 %"].value > 0.99
     assert on_the_log.neighbours is not None and on_the_log.neighbours.copies == 300
     assert {"linkage", "membership (distance)", "membership (model)"} <= set(leaks(on_the_log))
+
+
+def test_a_fractional_veil_hides_nobody(people: tuple[Interactions, Interactions]) -> None:
+    """A little of every item, as published summaries have it, with the members' own items barely above it."""
+    members, control = people
+    rng = np.random.default_rng(4)
+    common = rng.uniform(0.02, 0.2, ITEMS)
+    veiled = 0.5 + common + 0.05 * members.matrix.toarray() + rng.normal(0, 0.004, members.matrix.shape)
+    veil = Interactions.from_csr(veiled.astype(np.float32))
+    found = audit(released(veil), members, control, control_from="others")
+    assert found.linkage[-1].attack.value > 0.9
+    assert found.linkage[-1].control is not None and found.linkage[-1].control.value < 0.02
+    assert found.membership[0].score == "distance" and found.membership[0].tpr["1 %"].value > 0.9
+    assert {"linkage", "membership (distance)"} <= set(leaks(found))
+
+
+def test_what_stands_out_of_fractional_rows() -> None:
+    rows = sp.csr_array(
+        np.array([[0.9, 0.5, 0.0, 0.1], [0.9, 0.1, 0.2, 0.1], [0.9, 0.0, 0.1, 0.1]], np.float32)
+    )
+    # The mean is 0.9, 0.2, 0.1, 0.1: everybody has the first item, and the last tells nothing either.
+    expected = [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+    np.testing.assert_array_equal(outstanding(rows, 1).toarray(), expected)
+    whole = sp.csr_array(np.array([[1, 0, 1], [0, 1, 1]], np.float32))
+    assert outstanding(whole, 1) is whole
 
 
 def test_more_known_items_link_more(on_the_log: Audit) -> None:

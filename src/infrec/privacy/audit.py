@@ -54,10 +54,11 @@ def audit(
     watch = Stopwatch()
     missing: dict[str, str] = {}
     found: dict[str, Any] = {}
-    if released.rows is not None:
+    rows = released.read(who.everybody)
+    if rows is not None:
         with watch("linkage"):
-            found["linkage"] = tuple(linkage(released.rows, who, seed=seed, progress=progress))
-            found["neighbours"] = neighbours(released.rows, who, seed=seed)
+            found["linkage"] = tuple(linkage(rows, who, released.counts, seed=seed, progress=progress))
+            found["neighbours"] = neighbours(rows, who, seed=seed)
     else:
         missing |= {"linkage": NO_ROWS, "neighbours": NO_ROWS}
     if who.measurable:
@@ -120,8 +121,9 @@ def _scores(
     released: Released, everybody: sp.csr_array, seed: int, progress: Progress
 ) -> dict[str, NDArray[np.float64]]:
     scores = {}
-    if released.rows is not None:
-        scores["distance"] = membership.distance(released.rows, everybody)
+    rows = released.read(everybody)
+    if rows is not None:
+        scores["distance"] = membership.distance(rows, everybody)
     scores["model"] = membership.predicted(released.model, everybody, seed=seed, progress=progress)
     return scores
 

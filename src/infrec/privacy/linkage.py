@@ -32,15 +32,23 @@ ROWS_AT_ONCE = 4096
 
 
 def linkage(
-    released: sp.csr_array, groups: Groups, *, seed: int = 42, progress: Progress = silent
+    released: sp.csr_array,
+    groups: Groups,
+    popularity: NDArray[np.float64],
+    *,
+    seed: int = 42,
+    progress: Progress = silent,
 ) -> list[Linkage]:
-    """The attack for each number of known items, with its baseline and its control."""
+    """The attack for each number of known items, with its baseline and its control.
+
+    popularity: how popular each item is, as far as the release tells: all that the baseline knows.
+    """
     everybody = groups.everybody
     support = np.bincount(everybody.indices, minlength=everybody.shape[1])
     own = owners(released, everybody, support)
     sizes = np.maximum(1, np.rint(np.asarray(released.sum(axis=1)).ravel())).astype(np.int64)
-    counts = np.asarray(released.sum(axis=0), np.float64).ravel()
-    alone = people.by_popularity(counts, np.minimum(sizes, len(counts)), generator(seed, "popular rows"))
+    most = np.minimum(sizes, len(popularity))
+    alone = people.by_popularity(popularity, most, generator(seed, "popular rows"))
     alone_own = owners(alone, everybody, support)
     found = []
     for at, known in enumerate(KNOWN):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from infrec.distillation.summary import Summary
     from infrec.models import Recommender
 
+ROWS_AT_ONCE = 1024
 Remake = Callable[[Interactions, int], "Released"]
 
 
@@ -41,6 +42,12 @@ class Released:
         nobody = sp.csr_array((1, len(self.items)), dtype=np.float32)
         scores = np.asarray(self.model.score(nobody), np.float64).ravel()
         return scores - scores.min()
+
+    def read(self, everybody: sp.csr_array) -> sp.csr_array | None:
+        """The rows as an attacker reads them who knows how long histories are: 0/1."""
+        if self.rows is None:
+            return None
+        return outstanding(self.rows, max(1, round(everybody.nnz / max(1, everybody.shape[0]))))
 
     @classmethod
     def summary(cls, summary: Summary) -> Released:
@@ -70,6 +77,23 @@ class Released:
             return cls.of_model(model.with_settings().fit(log))
 
         return cls(model.log.items, rows, model, about, again)
+
+
+def outstanding(rows: sp.csr_array, size: int) -> sp.csr_array:
+    """Fractional rows as 0/1: the `size` items by which each row exceeds the mean of all rows most.
+
+    A fractional row has a little of every item, and what all rows have in common hides whose it is. Rows of
+    0/1 stay as they are.
+    """
+    if np.isin(rows.data, (0.0, 1.0)).all():
+        return rows
+    mean = np.asarray(rows.mean(axis=0), np.float32).ravel()
+    kept = []
+    for start in range(0, rows.shape[0], ROWS_AT_ONCE):
+        above = rows[start : start + ROWS_AT_ONCE].toarray() - mean
+        least = np.partition(above, -min(size, above.shape[1]), axis=1)[:, -min(size, above.shape[1]), None]
+        kept.append(sp.csr_array((above >= least) & (above > 0), dtype=np.float32))
+    return sp.csr_array(sp.vstack(kept, format="csr"))
 
 
 def _remake(summary: Summary) -> Remake | None:
