@@ -71,17 +71,30 @@ def test_jax_platforms_cpu_is_respected(monkeypatch: pytest.MonkeyPatch) -> None
     accelerated.device.cache_clear()
 
 
-def test_inverse_and_product_are_the_same_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_compilations_are_kept_too_unless_the_user_says_otherwise() -> None:
+    import jax
+
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: getattr(jax.config, name) for name in names}
+    try:
+        for given, kept in ((1.0, 0.05), (3.0, 3.0)):
+            jax.config.update(names[1], given)
+            accelerated._keep_compiled()
+            assert getattr(jax.config, names[1]) == kept
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_products_are_the_same_there(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    half = rng.normal(size=(40, 60)).astype(np.float32)
-    k = half @ half.T
-    here, short = accelerated.inverse(k, reg=0.3), half[:25] @ half.T
-    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
-    monkeypatch.setattr(accelerated, "_WORTH_IT", 20)
-    there = accelerated.inverse(k, reg=0.3)
-    np.testing.assert_allclose(there, here, atol=2e-6)
-    np.testing.assert_allclose(there @ (k + 0.3 * np.trace(k) / 40 * np.eye(40)), np.eye(40), atol=1e-4)
-    assert there.flags.f_contiguous and there.flags.writeable
-    np.testing.assert_allclose(accelerated.product(half[:25], half.T), short, rtol=1e-5, atol=1e-4)
-    with pytest.raises(SolveError, match="not positive definite"):
-        accelerated.inverse(np.ones((40, 40), np.float32), reg=0.0)
+    a, b = (rng.normal(size=(n, 30)).astype(np.float32) for n in (25, 30))
+    once, twice = a @ b, a + 0.5 * (a @ b)
+    monkeypatch.setattr(accelerated, "_ROWS", 20)
+    if there:
+        monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
+        monkeypatch.setattr(accelerated, "_WORTH_IT", 20)
+    np.testing.assert_allclose(accelerated.product(a, b), once, rtol=1e-5, atol=1e-4)
+    accelerated.add_product(a, b, 0.5)
+    np.testing.assert_allclose(a, twice, rtol=1e-5, atol=1e-4)

@@ -16,7 +16,8 @@ from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
 from infrec.models.base import Recommender
-from infrec.models.infinite_ae_plus_search import ENOUGH, LADDERS, START, Trial, search
+from infrec.models.infinite_ae_plus_search import LADDERS, START, search
+from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial
 from infrec.models.selection import cutoff
 from infrec.models.two_sides import ITEM_SIDE_USER_POWER, ItemSide, Scales, UserSide
 from infrec.splits import hide

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin", "libtpu")
+_ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and on an accelerator
 _WORTH_IT = 2048  # rows; below, starting an accelerator takes longer than the solve on the CPU
+
+# Seconds of compiling from which the result is kept: ours take tenths of one, and there are dozens of them.
+_KEPT_FROM = "jax_persistent_cache_min_compile_time_secs"
+_JAX_KEEPS_FROM, _WE_KEEP_FROM = 1.0, 0.05
 
 
 @cache
@@ -44,7 +49,7 @@ def solver(x: sp.csr_array, depth: int, dtype: str) -> Callable[..., NDArray[Any
     factorisation is done, to learn whether there is one. float64 stays on the CPU: JAX would need its global
     x64 switch.
     """
-    if _goes_there(x.shape[0], dtype):
+    if goes_there(x.shape[0], dtype):
         return _on_accelerator(x, depth)
     return _on_cpu(x, depth, dtype)
 
@@ -76,50 +81,45 @@ def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] |
     held = blocked.BlockedRidge(x, depth=depth)
 
     def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
-        added = ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal")
-        pivots = held.factorise(added)
-        ridge.check_pivots(0, pivots, held.diagonal + np.float32(added), reg)
+        factorise(held, reg)
         if not solve:
             return None
         alpha = held.solve(rows)
-        if not np.isfinite(alpha.sum(dtype=np.float64)):
-            raise SolveError(f"the solve of {n} rows overflowed in float32; use a larger reg or float64.")
+        require_finite(alpha.sum(dtype=np.float64), n)
         return alpha
 
     return solve_for
 
 
-def inverse(k: NDArray[np.float32], *, reg: float) -> NDArray[np.float32]:
-    """(K + reg · s · I)⁻¹ with s the mean diagonal, in Fortran order."""
-    n = len(k)
-    if not (_goes_there(n, str(k.dtype)) and _has_room(4 * k.nbytes)):
-        return ridge.factorise(k, reg=reg).inverse(consume=True)
-    added = ridge.shift(np.diagonal(k), reg=reg, scale="mean_diagonal")
-    out, pivots = _inverse()(k, np.float32(added))
-    ridge.check_pivots(0, np.asarray(pivots), np.diagonal(k) + np.float32(added), reg)
-    return np.array(out).T
+def factorise(held: blocked.BlockedRidge, reg: float) -> None:
+    """Cholesky of the held kernel plus reg · s · I, or `SolveError` where there is none."""
+    added = ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal")
+    pivots = held.factorise(added)
+    ridge.check_pivots(0, pivots, held.diagonal + np.float32(added), reg)
+
+
+def require_finite(total: Any, n: int) -> None:
+    """Raise `SolveError` when the sum of a solution of n rows is not a number."""
+    if not np.isfinite(total):
+        raise SolveError(f"the solve of {n} rows overflowed in float32; use a larger reg or float64.")
 
 
 def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """a @ b of large float32 matrices."""
-    if not (_goes_there(min(len(a), len(b)), str(a.dtype)) and _has_room(2 * (a.nbytes + b.nbytes))):
-        return a @ b
-    return np.array(_product()(a, b))
+    return np.array(_product()(a, b)) if _multiplies_there(a, b) else a @ b
 
 
-@cache
-def _inverse() -> Callable[..., Any]:
-    import jax.numpy as jnp
-    from jax import lax
-    from jax.scipy.linalg import solve_triangular
+def add_product(a: NDArray[Any], b: NDArray[Any], factor: float) -> None:
+    """a += factor · a b in place, a block of rows at a time."""
+    there = _multiplies_there(a, b)
+    step, by = (_ROWS_THERE, _product()) if there else (_ROWS, np.matmul)
+    for start in range(0, len(a), step):
+        some = slice(start, start + step)
+        a[some] += a.dtype.type(factor) * np.asarray(by(a[some], b))
 
-    def of(k: Any, added: Any) -> Any:
-        one = jnp.eye(len(k), dtype=k.dtype)
-        lower = jnp.linalg.cholesky(k + added * one, symmetrize_input=False)
-        half = solve_triangular(lower, one, lower=True)
-        return jnp.matmul(half.T, half, precision=lax.Precision.HIGHEST), jnp.diagonal(lower)
 
-    return blocked.compiled(of, tuned=False)
+def _multiplies_there(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return goes_there(min(len(a), len(b)), str(a.dtype)) and has_room(2 * (a.nbytes + b.nbytes))
 
 
 @cache
@@ -133,7 +133,8 @@ def _product() -> Callable[..., Any]:
     return blocked.compiled(of, tuned=False)
 
 
-def _has_room(needed: int) -> bool:
+def has_room(needed: int) -> bool:
+    """Whether the accelerator has so many bytes free, or does not tell."""
     free = device_memory()
     return free is None or memory.fits(needed, free)
 
@@ -148,7 +149,7 @@ def device_memory() -> int | None:
 
 def exact_needs(n: int, items: int, dtype: str) -> tuple[int, int, str]:
     """Bytes of an exact fit of n rows, the bytes free where it would run, and what that is called."""
-    if _goes_there(n, dtype) and (free := device_memory()) is not None:
+    if goes_there(n, dtype) and (free := device_memory()) is not None:
         return _exact_on_device(n, items), free, f"the {device()}"
     itemsize = np.dtype(dtype).itemsize
     return memory.exact_fit(n, items, itemsize=itemsize), memory.available(), "this machine"
@@ -168,7 +169,8 @@ def require_nystrom(centres: int, items: int, dtype: str, *, rows: int, kept: in
         memory.require(needed, f"{what} on {device()}", "use fewer centres", free=free)
 
 
-def _goes_there(n: int, dtype: str) -> bool:
+def goes_there(n: int, dtype: str) -> bool:
+    """Whether there is an accelerator, and n rows of that type are worth the way to it."""
     return dtype == "float32" and n >= _WORTH_IT and device() is not None
 
 
@@ -182,6 +184,8 @@ def _keep_compiled() -> None:
 
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         jax.config.update("jax_compilation_cache_dir", str(compile_cache()))
+    if getattr(jax.config, _KEPT_FROM, None) == _JAX_KEEPS_FROM:
+        jax.config.update(_KEPT_FROM, _WE_KEEP_FROM)
 
 
 def compile_cache() -> Path:

@@ -6,11 +6,11 @@ stays what it is; below, and on the diagonal (whose tiles are kept beside it), e
 
     for each column of tiles k:   L_kk = chol(A_kk),  L_ik = A_ik L_kk⁻ᵀ,  A_ij −= L_ik L_jkᵀ  (i ≥ j > k)
 
-so the next λ begins with the transposed upper half again. The right-hand side X is taken a block of items at
-a
-time: forward and backward substitution overwrite it with α, which goes to main memory while the next block is
-solved. Rows whose values bfloat16 holds exactly (0 and 1) are multiplied in it; sums are float32 either way.
-Every step is one compiled function with tile numbers as arguments, and its large argument is donated.
+so the next λ begins with the transposed upper half again. The right-hand side X is taken a block of items
+at a time: forward and backward substitution overwrite it with α, which goes to main memory while the next
+block is solved (or stays, as one block). Rows whose values bfloat16 holds exactly (0 and 1) are multiplied in
+it; sums are float32 either way. Every step is one compiled function with tile numbers as arguments, and its
+large argument is donated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from infrec.kernels import gram, ntk
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import SimpleNamespace
 
     from jaxtyping import Float
@@ -60,6 +60,7 @@ class BlockedRidge:
         columns: int = COLUMNS,
         progress: Progress = silent,
     ) -> None:
+        import jax
         import jax.numpy as jnp
 
         n, d = x.shape
@@ -67,56 +68,41 @@ class BlockedRidge:
         self.columns = min(columns, d)
         self.tiles = -(-n // self.tile)
         tuned = n > QUICK
+        self._depth, self._tuned = depth, tuned
         self._do, kernel = _steps(self.tile, tuned), _kernel_step(self.tile, depth, tuned)
         rows = gram.squared_norms(x)
         self.diagonal = ntk.diagonal(rows, d=d, depth=depth)
-        self._x = _dense_rows(x, self.tile, self.tiles)
+        self._x = dense_rows(x, self.tile, self.tiles)
         size = self.tiles * self.tile
-        norms = jnp.asarray(np.pad(rows, (0, size - n)))
+        self._norms = jax.device_put(np.pad(rows, (0, size - n)))
         self._k = jnp.zeros((size, size), jnp.float32)
-        diagonal = []
+        self._diagonal = jnp.zeros((self.tiles, self.tile, self.tile), jnp.float32)
         for i in range(self.tiles):
-            self._k, on_it = kernel(self._k, self._x, norms, i, self.tiles, n)
-            diagonal.append(on_it)
+            self._k, self._diagonal = kernel(self._k, self._diagonal, self._x, self._norms, i, self.tiles, n)
             progress("kernel", i + 1, self.tiles)
-        self._diagonal = jnp.stack(diagonal)
         # Pairs of tiles below the diagonal, those of the last columns first: what is left after column k
         # is a beginning of this list.
         pairs = [(i, j) for j in reversed(range(self.tiles)) for i in range(j, self.tiles)]
-        self._pairs = jnp.asarray(np.array(pairs, np.int32))
+        self._pairs = jax.device_put(np.array(pairs, np.int32))
 
     def factorise(self, added: float) -> Float[np.ndarray, " n"]:
         """Cholesky of K + added · I in place; its pivots (NaN where there is none)."""
-        import jax.numpy as jnp
-
-        self._k = self._do.begin(self._k, self._diagonal, self._pairs, jnp.float32(added), self.n)
+        self._k = self._do.begin(self._k, self._diagonal, self._pairs, np.float32(added), self.n)
         pivots = []
         for k in range(self.tiles):
             self._k, on_it = self._do.column(self._k, k, self.tiles)
             left = self.tiles - k - 1
             self._k = self._do.trailing(self._k, self._pairs, k, left * (left + 1) // 2)
             pivots.append(on_it)
-        return np.asarray(jnp.concatenate(pivots))[: self.n]
+        return np.concatenate([np.asarray(each) for each in pivots])[: self.n]
 
     def solve(self, rows: NDArray[Any] | None = None) -> Float[np.ndarray, "n items"]:
         """(L Lᵀ)⁻¹ X, a block of items at a time; with `rows`, the rows of X are first multiplied by them."""
-        import jax.numpy as jnp
-
         alpha = np.empty((self.n, self.d), np.float32)
-        scale = None
-        if rows is not None:
-            padding = (0, self.tiles * self.tile - self.n)
-            scale = jnp.asarray(np.pad(rows.astype(np.float32), padding))[:, None]
         waiting: tuple[slice, Any] | None = None
         for start in range(0, self.d, self.columns):
             first = min(start, self.d - self.columns)  # the last block overlaps the one before
-            block = self._do.right_side(self._x, first, self.columns)
-            if scale is not None:
-                block = block * scale
-            for k in range(self.tiles):
-                block = self._do.forward(self._k, block, k, self.tiles)
-            for k in reversed(range(self.tiles)):
-                block = self._do.backward(self._k, block, k)
+            block = self.solve_block(first, rows)
             block.copy_to_host_async()
             if waiting is not None:
                 alpha[:, waiting[0]] = np.asarray(waiting[1])[: self.n]
@@ -124,6 +110,22 @@ class BlockedRidge:
         assert waiting is not None
         alpha[:, waiting[0]] = np.asarray(waiting[1])[: self.n]
         return alpha
+
+    def solve_block(self, first: int = 0, rows: NDArray[Any] | None = None) -> Float[Any, "padded columns"]:
+        """The same for the block of items that begins at `first`, left on the device; rows past n are 0."""
+        scale = np.zeros(self.tiles * self.tile, np.float32)
+        scale[: self.n] = 1.0 if rows is None else rows
+        block = self._do.right_side(self._x, scale, first, self.columns)
+        for k in range(self.tiles):
+            block = self._do.forward(self._k, block, k, self.tiles)
+        for k in reversed(range(self.tiles)):
+            block = self._do.backward(self._k, block, k)
+        return block
+
+    def predict(self, x: sp.csr_array, alpha: Float[Any, "padded m"]) -> Float[Any, "k m"]:
+        """Θ(x, X) α of other rows, on the device."""
+        step = _predict_step(self._depth, self._tuned)
+        return step(dense_rows(x, x.shape[0], 1), gram.squared_norms(x), self._x, self._norms, alpha)
 
 
 def compiled(function: Any, *, tuned: bool, **options: Any) -> Any:
@@ -134,19 +136,26 @@ def compiled(function: Any, *, tuned: bool, **options: Any) -> Any:
     return jax.jit(function, **options, compiler_options={"xla_gpu_autotune_level": 0} if quick else None)
 
 
-def _dense_rows(x: sp.csr_array, tile: int, tiles: int) -> Any:
+def dense_rows(x: sp.csr_array, tile: int, tiles: int) -> Any:
     """The rows as one dense matrix on the device, padded with empty ones; only stored values travel."""
     import jax.numpy as jnp
 
     kind = jnp.bfloat16 if is_exact_in_bfloat16(x.data) else jnp.float32
     out = jnp.zeros((tiles * tile, x.shape[1]), kind)
+    fill = _filler()
+    for i, (rows, columns, values) in enumerate(stored_tiles(x, tile, tiles)):
+        out = fill(out, rows, columns, values, np.int32(i * tile))
+    return out
+
+
+def stored_tiles(
+    x: sp.csr_array, tile: int, tiles: int
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]]:
+    """`coordinates` of each tile of rows, all of one length, so that one function is compiled for them."""
     stored = np.diff(x.indptr[np.minimum(np.arange(tiles + 1) * tile, x.shape[0])])
     room = max(1, int(stored.max(initial=1)))
-    fill = _filler()
     for i in range(tiles):
-        rows, columns, values = coordinates(x[i * tile : (i + 1) * tile], room, outside=len(out))
-        out = fill(out, rows + np.int32(i * tile), columns, values)
-    return out
+        yield coordinates(x[i * tile : (i + 1) * tile], room, outside=tiles * tile)
 
 
 def coordinates(
@@ -166,8 +175,8 @@ def coordinates(
 def _filler() -> Any:
     import jax
 
-    def fill(out: Any, rows: Any, columns: Any, values: Any) -> Any:
-        return out.at[rows, columns].set(values.astype(out.dtype), mode="drop")
+    def fill(out: Any, rows: Any, columns: Any, values: Any, first: Any) -> Any:
+        return out.at[rows + first, columns].set(values.astype(out.dtype), mode="drop")
 
     return jax.jit(fill, donate_argnums=0)
 
@@ -181,27 +190,47 @@ def _kernel_step(t: int, depth: int, tuned: bool) -> Callable[..., Any]:
     def strip(a: Any, i: Any) -> Any:
         return lax.dynamic_slice_in_dim(a, i * t, t, 0)
 
-    def products(a: Any, b: Any) -> Any:
-        exact = None if a.dtype == jnp.bfloat16 else lax.Precision.HIGHEST
-        return jnp.matmul(a, b.T, precision=exact, preferred_element_type=jnp.float32)
-
-    def kernel(k: Any, x: Any, norms: Any, i: Any, tiles: Any, n: Any) -> Any:
-        """Tiles (i, i), returned, and (i, j > i), written. Rows past n are nobody: zeros."""
+    def kernel(k: Any, diagonal: Any, x: Any, norms: Any, i: Any, tiles: Any, n: Any) -> Any:
+        """Tile (i, i), kept beside the others, and the tiles (i, j > i). Rows past n are nobody: zeros."""
         d, mine, at = x.shape[1], strip(x, i), i * t + jnp.arange(t)
         own = strip(norms, i)
 
         def theta(j: Any) -> Any:
             other, there = strip(norms, j), j * t + jnp.arange(t)
-            value = ntk.from_gram(products(mine, strip(x, j)), own, other, d=d, depth=depth, xp=jnp)
+            value = ntk.from_gram(_products(mine, strip(x, j)), own, other, d=d, depth=depth, xp=jnp)
             return jnp.where((at < n)[:, None] & (there < n)[None, :], value, 0.0)
 
         exact = ntk.diagonal(own, d=d, depth=depth)
         on_it = jnp.where(jnp.eye(t, dtype=bool), jnp.where(at < n, exact, 1.0)[:, None], theta(i))
+        diagonal = lax.dynamic_update_index_in_dim(diagonal, on_it, i, 0)
         return lax.fori_loop(
             i + 1, tiles, lambda j, k: lax.dynamic_update_slice(k, theta(j), (i * t, j * t)), k
-        ), on_it
+        ), diagonal
 
-    return compiled(kernel, tuned=tuned, donate_argnums=0)
+    return compiled(kernel, tuned=tuned, donate_argnums=(0, 1))
+
+
+@cache
+def _predict_step(depth: int, tuned: bool) -> Callable[..., Any]:
+    import jax.numpy as jnp
+    from jax import lax
+
+    def predict(x: Any, own: Any, others: Any, norms: Any, alpha: Any) -> Any:
+        theta = ntk.from_gram(_products(x, others), own, norms, d=x.shape[1], depth=depth, xp=jnp)
+        return jnp.matmul(theta, alpha, precision=lax.Precision.HIGHEST)
+
+    return compiled(predict, tuned=tuned)
+
+
+def _products(a: Any, b: Any) -> Any:
+    """⟨a_i, b_j⟩ in float32; rows that bfloat16 holds exactly are multiplied in it."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    if a.dtype == b.dtype == jnp.bfloat16:
+        return jnp.matmul(a, b.T, preferred_element_type=jnp.float32)
+    a, b = a.astype(jnp.float32), b.astype(jnp.float32)
+    return jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
 
 
 @cache
@@ -254,8 +283,8 @@ def _steps(t: int, tuned: bool) -> SimpleNamespace:
 
         return lax.fori_loop(0, count, update, k)
 
-    def right_side(x: Any, first: Any, columns: int) -> Any:
-        return lax.dynamic_slice_in_dim(x, first, columns, 1).astype(jnp.float32)
+    def right_side(x: Any, scale: Any, first: Any, columns: int) -> Any:
+        return lax.dynamic_slice_in_dim(x, first, columns, 1).astype(jnp.float32) * scale[:, None]
 
     def put_strip(b: Any, value: Any, i: Any) -> Any:
         return lax.dynamic_update_slice_in_dim(b, value, i * t, 0)
@@ -280,7 +309,7 @@ def _steps(t: int, tuned: bool) -> SimpleNamespace:
         begin=compiled(begin, tuned=tuned, donate_argnums=0),
         column=compiled(column, tuned=tuned, donate_argnums=0),
         trailing=compiled(trailing, tuned=tuned, donate_argnums=0),
-        right_side=jax.jit(right_side, static_argnums=2),
+        right_side=jax.jit(right_side, static_argnums=3),
         forward=compiled(forward, tuned=tuned, donate_argnums=1),
         backward=compiled(backward, tuned=tuned, donate_argnums=1),
     )

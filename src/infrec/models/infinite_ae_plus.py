@@ -23,27 +23,21 @@ from numpy.typing import NDArray
 from infrec.artifacts import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError
-from infrec.kernels import gram, nystrom
+from infrec.kernels import accelerated, gram, nystrom
 from infrec.models import centres, infinite_ae_plus_search
 from infrec.models.base import AUTO, Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
 from infrec.models.infinite_ae import InfiniteAE
-from infrec.models.infinite_ae_plus_search import (
-    LADDERS,
-    START,
-    Trial,
-    ratio,
-    spread,
-    trials_with_room,
-)
+from infrec.models.infinite_ae_plus_device import DeviceTrial
+from infrec.models.infinite_ae_plus_search import LADDERS, START
 from infrec.models.infinite_ae_plus_settings import InfiniteAEPlusSettings, Number
+from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.selection import Candidate, validate_alignment
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
 _SOLVE_AGAIN = 1000  # up to so many users, everything is solved again at loading instead of stored
-_BLOCK = 1024  # rows of α at a time
 _SEARCH_USERS = 6000  # where not all users fit in memory, settings are chosen on so many of them
 
 
@@ -146,24 +140,24 @@ class InfiniteAEPlus(Recommender):
         """The given validation part, then parts of the log hidden in turn until enough users judge."""
         from infrec.splits import hide
 
-        dtype = self.settings.dtype
         rows = self._searched(log)
         if rows is not None:  # the kernel of all users has no room: choose on some of them
             log = log.select_users(rows)
             if validation is not None and context is None:
                 validation = validation.select_users(rows)
-        trials: list[Trial] = []
+        parts: list[tuple[sp.csr_array, sp.csr_array, sp.csr_array | None]] = []
         if validation is not None and validation.n_interactions:
-            trials.append(Trial(log.matrix, validation.matrix, context, dtype))
-        judges = sum(len(trial.rows) for trial in trials)
+            parts.append((log.matrix, validation.matrix, context))
         room = trials_with_room(log.n_users, log.n_items)
-        while judges < infinite_ae_plus_search.ENOUGH and len(trials) < room:
-            left, hidden = hide(log, seed=self.settings.seed + len(trials))
+        while len(parts) < room and sum(np.count_nonzero(np.diff(part[1].indptr)) for part in parts) < ENOUGH:
+            left, hidden = hide(log, seed=self.settings.seed + len(parts))
             if not hidden.n_interactions or not left.n_interactions:
                 break
-            trials.append(Trial(left.matrix, hidden.matrix, None, dtype))
-            judges += len(trials[-1].rows)
-        return trials
+            parts.append((left.matrix, hidden.matrix, None))
+        dtype = self.settings.dtype
+        there = DeviceTrial.fits(log.n_users, log.n_items, dtype, trials=len(parts))
+        kind = DeviceTrial if there else Trial
+        return [kind(*part, dtype) for part in parts]
 
     def _searched(self, log: Interactions) -> NDArray[np.integer] | None:
         """The users on whom settings are chosen; None for all of them."""
@@ -238,9 +232,7 @@ class InfiniteAEPlus(Recommender):
         of_histories = float(gram.sparse_times(self._item_rows(matrix[sample]), weights).std())
         of_expected = float((by_users @ weights).std())
         again = COMPLETED * s["item_weight"] * ratio(ours, of_expected)
-        for start in range(0, len(alpha), _BLOCK):
-            some = slice(start, start + _BLOCK)
-            alpha[some] += alpha.dtype.type(again) * (alpha[some] @ weights)
+        accelerated.add_product(alpha, weights, again)
         factor = s["item_weight"] * ratio(ours, of_histories)
         weights *= (factor * self._scales.of_items(s["popularity_power"])).astype(np.float32)
         progress("item side", 1, 1)

@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import accelerated, gram, memory, ntk
+from infrec.kernels import accelerated, gram, memory, ntk, resident, ridge
 from infrec.models.ease import zero_diagonal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 # Of the item kernel: half-way between no weighting of users and full; quality hardly depends on it.
@@ -79,17 +81,21 @@ class UserSide:
         user_power: float,
         item_power: float,
         dtype: str,
+        solver: Callable[..., Any] | None = None,
     ) -> None:
+        """solver: what solves the weighted histories' kernel, where that is not `accelerated.solver`."""
         self.matrix, self.scales, self.item_power = matrix, scales, item_power
         self.inputs = scales.weigh(matrix, user_power, item_power)
         self._own = scales.of_rows(matrix, user_power)
         norms = gram.squared_norms(self.inputs, np.float64)
         self.mean_diagonal = float(np.mean(ntk.diagonal(norms, d=matrix.shape[1], depth=depth)))
-        self._solver = accelerated.solver(self.inputs, depth, dtype)
+        self.solver: Any = (
+            accelerated.solver(self.inputs, depth, dtype) if solver is None else solver(self.inputs, depth)
+        )
 
     def solve(self, reg: float, target_power: float) -> NDArray[Any]:
         """α, whose columns carry the items' weights: scores are K α · popularity^item_power."""
-        alpha = self._solver(reg, rows=self.scales.of_rows(self.matrix, target_power) / self._own)
+        alpha = self.solver(reg, rows=self.scales.of_rows(self.matrix, target_power) / self._own)
         assert alpha is not None
         return alpha
 
@@ -112,12 +118,21 @@ class ItemSide:
     """The kernel between the items of a log, of one depth; weights for any μ."""
 
     def __init__(self, matrix: sp.csr_array, scales: Scales, depth: int) -> None:
-        weighted = gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER))
-        self._kernel = gram.kernel(sp.csr_array(weighted.T), depth=depth)
+        weighted, self._depth = self.inputs(matrix, scales), depth
+        self._there = resident.Columns(weighted) if resident.Columns.fits(*weighted.shape) else None
+        if self._there is None:
+            self._kernel = gram.kernel(sp.csr_array(weighted.T), depth=depth)
 
     def weights(self, reg: float) -> NDArray[np.float32]:
         """B, items × items."""
-        return zero_diagonal(accelerated.inverse(self._kernel, reg=reg))
+        if self._there is not None:
+            return np.array(self._there.weights(self._depth, reg))
+        return zero_diagonal(ridge.factorise(self._kernel, reg=reg).inverse(consume=True))
+
+    @staticmethod
+    def inputs(matrix: sp.csr_array, scales: Scales) -> sp.csr_array:
+        """X̂, whose columns the kernel compares."""
+        return gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER))
 
     @staticmethod
     def fits(n_items: int) -> bool:

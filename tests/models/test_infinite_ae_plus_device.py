@@ -1,0 +1,151 @@
+"""The trial on an accelerator measures what the one in main memory does; JAX runs on what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from infrec.data import Interactions
+from infrec.errors import SolveError
+from infrec.kernels import accelerated
+from infrec.metrics.ranking import hits, top_k
+from infrec.models import InfiniteAEPlus
+from infrec.models.infinite_ae_plus_device import DeviceTrial, _Scores
+from infrec.models.infinite_ae_plus_search import LADDERS, START, search
+from infrec.models.infinite_ae_plus_trial import Trial, judged
+from infrec.splits import hide
+
+OTHERS = {"depth": 2, "item_depth": 2, "reg": 1.25, "item_reg": 0.3, "item_power": 0.0, "target_power": 1.0}
+SETTINGS = [
+    START,
+    START | {"item_weight": 0.0},
+    START | {"item_weight": 2.0, "popularity_power": 0.3},
+    START | OTHERS,
+    START | {"user_power": 0.0, "item_power": 0.0, "target_power": 0.0, "item_weight": 0.0},
+]
+
+
+@pytest.fixture
+def accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX's CPU backend stands in for one that is worth it from 50 rows on."""
+    monkeypatch.setattr(accelerated, "device", lambda: "an accelerator")
+    monkeypatch.setattr(accelerated, "_WORTH_IT", 50)
+
+
+@pytest.fixture(scope="module")
+def pairs(small_log: Interactions) -> dict[str, tuple[Trial, DeviceTrial]]:
+    """Judges who are the log's users, and others: with histories that are no rows of the log."""
+    left, hidden = hide(small_log, seed=3)
+    other, of_others = hide(small_log, seed=4)
+    own = (left.matrix, hidden.matrix)
+    others = (left.matrix, of_others.matrix[:100], other.matrix[:100])
+    return {
+        "own users": (Trial(*own), DeviceTrial(*own)),
+        "other users": (Trial(*others), DeviceTrial(*others)),
+    }
+
+
+@pytest.mark.parametrize("judges", ["own users", "other users"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=["start", "users", "wide", "deep", "plain"])
+def test_both_measure_the_same(
+    pairs: dict[str, tuple[Trial, DeviceTrial]], settings: dict[str, Any], judges: str
+) -> None:
+    """Scores to 5e-6 of the largest one; a near tie may fall the other way, so nearly all judges agree."""
+    here, there = pairs[judges]
+    parts = ("by_users", "by_items", "completed") if settings["item_weight"] else ("by_users",)
+    for part in parts:
+        a, b = getattr(here, part)(settings), getattr(there, part)(settings)
+        both, largest = np.asarray(b.both), np.abs(a.judges).max()
+        np.testing.assert_allclose(both[: len(here.rows)], a.judges, atol=5e-6 * largest)
+        np.testing.assert_allclose(both[-len(here.sample) :], a.sample, atol=5e-6 * largest)
+        assert b.spread == pytest.approx(a.spread, rel=1e-5)
+    expected, found = here.quality(settings), there.quality(settings)
+    assert found.shape == (len(here.rows),)
+    assert expected.std() > 5
+    assert np.isclose(found, expected).mean() > 0.97
+
+
+@pytest.mark.parametrize("power", LADDERS["popularity_power"])
+def test_each_popularity_power(pairs: dict[str, tuple[Trial, DeviceTrial]], power: float) -> None:
+    here, there = pairs["own users"]
+    settings = START | {"popularity_power": power}
+    assert np.isclose(there.quality(settings), here.quality(settings)).mean() > 0.97
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_are_those_of_top_k(seed: int) -> None:
+    """Scores of few values, so that nearly everything is a tie; with hidden items that were seen as well,
+    zeros of either sign, and judges who have seen all but a few items."""
+    rng = np.random.default_rng(seed)
+    seen = sp.csr_array((rng.random((120, 60)) < rng.choice([0.2, 0.97], (120, 1))).astype(np.float32))
+    held = sp.csr_array(rng.random((120, 60)) < 0.2)
+    trial = DeviceTrial(seen, held)
+    assert len(trial.rows) == 120
+    scores = np.zeros((trial._asked.shape[0], 60), np.float32)
+    scores[:120] = rng.choice([-2.0, -0.0, 0.0, 1.0], (120, 60))
+    expected = judged(hits(top_k(scores[:120], 12, exclude=seen), held), np.diff(held.indptr))
+    found = trial._judged([(_Scores(scores, 1.0), 1.0)], np.ones(60, np.float32), 12)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_scores_that_are_no_numbers_are_refused(pairs: dict[str, tuple[Trial, DeviceTrial]]) -> None:
+    trial = pairs["own users"][1]
+    for wrong in (np.nan, np.inf):
+        columns = np.ones(60, np.float32)
+        columns[7] = wrong
+        with pytest.raises(SolveError, match="NaN or infinite"):
+            trial._judged([(trial.by_users(START), 1.0)], columns, 12)
+
+
+def test_a_kernel_without_a_factor_is_refused(pairs: dict[str, tuple[Trial, DeviceTrial]]) -> None:
+    left = pairs["own users"][0].matrix
+    twice = sp.csr_array(sp.vstack([left[:117], left[:3]]))
+    trial = DeviceTrial(twice, pairs["own users"][0].hidden)
+    with pytest.raises(SolveError, match=r"1 candidate settings failed; .* reg=0 is not positive definite"):
+        search([trial], START | {"reg": 0.0})
+    assert np.isfinite(trial.quality(START)).all()
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_the_search_chooses_the_same(small_log: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = InfiniteAEPlus().fit(small_log)
+    monkeypatch.undo()
+    here = InfiniteAEPlus().fit(small_log)
+    assert there.selected == here.selected
+    assert [c.settings for c in there.candidates] == [c.settings for c in here.candidates]
+    scores = [[c.score for c in model.candidates if c.score is not None] for model in (there, here)]
+    np.testing.assert_allclose(*scores, atol=0.05)
+    expected = here.score(small_log.matrix)
+    np.testing.assert_allclose(there.score(small_log.matrix), expected, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_who_has_no_room_or_another_precision_stays(
+    small_log: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kinds(**settings: Any) -> set[type]:
+        return {type(trial) for trial in InfiniteAEPlus(**settings)._trials(small_log, None, None)}
+
+    assert kinds() == {DeviceTrial}
+    assert kinds(dtype="float64") == {Trial}
+    monkeypatch.setattr(accelerated, "device_memory", lambda: 100_000_000)
+    assert DeviceTrial.fits(120, 60, "float32", trials=1)
+    assert not DeviceTrial.fits(120, 60, "float32", trials=100)
+    monkeypatch.setattr(accelerated, "device_memory", lambda: 1_500_000)
+    assert kinds() == {Trial}
+
+
+@pytest.mark.usefixtures("accelerator")
+def test_a_kernel_makes_room_where_two_have_none(
+    small_log: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a trial in main memory that solves on the accelerator."""
+    monkeypatch.setattr(accelerated, "device_memory", lambda: 10**9)
+    needed = accelerated.exact_needs(120, 60, "float32")[0]
+    trial = Trial(small_log.matrix, small_log.matrix)
+    for free, kernels in ((1.5, 1), (2.5, 2)):
+        monkeypatch.setattr(accelerated, "device_memory", lambda free=free: int(free * needed))
+        assert trial._kernels_with_room() == kernels
