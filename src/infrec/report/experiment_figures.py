@@ -68,7 +68,8 @@ def look(series: str, at: int) -> Look:
         model, source = series.split("|")
         own = LOOKS[model]
         return own if source == DISTILLED else Look(own.colour, "D", DASHED)
-    return LOOKS.get(series) or Look(at % len(SERIES), MARKERS[at % len(MARKERS)])
+    again = at // len(MARKERS)  # the second time round, each marker comes in another colour
+    return LOOKS.get(series) or Look((at + 3 * again) % len(SERIES), MARKERS[at % len(MARKERS)])
 
 
 def called(series: str) -> str:
