@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from infrec.data import Interactions
-from infrec.errors import ConfigError
+from infrec.errors import ConfigError, SolveError
 from infrec.models import EASE
 from tests.models.contract import RecommenderContract
 
@@ -19,15 +20,24 @@ class TestEASE(RecommenderContract):
         return EASE()
 
 
+@pytest.mark.parametrize("users", [1, 20, 21, None])  # up to 20, the system of the users is the smaller one
 @pytest.mark.parametrize("reg", [0.5, 10.0, 300.0])
-def test_the_formula(small_log: Interactions, reg: float) -> None:
-    x = small_log.matrix.toarray().astype(np.float64)
+def test_the_formula(small_log: Interactions, reg: float, users: int | None) -> None:
+    log = small_log if users is None else small_log.select_users(np.arange(users))
+    x = log.matrix.toarray().astype(np.float64)
     p = np.linalg.inv(x.T @ x + reg * np.eye(60))
     b = np.eye(60) - p / np.diag(p)
     np.fill_diagonal(b, 0)
-    model = EASE(reg=reg).fit(small_log)
+    model = EASE(reg=reg).fit(log)
     np.testing.assert_allclose(model.weights, b, atol=1e-5)
-    np.testing.assert_allclose(model.score(small_log.matrix), x @ b, atol=1e-4)
+    np.testing.assert_allclose(model.score(log.matrix), x @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("items", [2, 6])
+def test_without_a_ridge_items_that_nothing_else_explains_are_refused(items: int) -> None:
+    """One user with one item, whichever system is solved: 0 / 0 is no answer."""
+    with pytest.raises(SolveError, match="larger reg"):
+        EASE(reg=0).fit(Interactions.from_csr(sp.csr_array(np.eye(2, items, dtype=np.float32))[[0]]))
 
 
 def test_each_column_is_the_ridge_of_one_item_on_the_others(small_log: Interactions) -> None:
