@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--users", type=int, nargs="*", help="how many users")
     parser.add_argument("--items", type=int, default=2000, help="how many items")
     parser.add_argument("--interactions", type=int, help="how many interactions (default: 100 per user)")
+    parser.add_argument("--tastes", type=int, help="of the generated world (at most 240 unless told)")
     parser.add_argument("--centres", type=int, default=500, help="how many centres")
     parser.add_argument("--sample", type=int, default=20_000, help="users whose test items are measured")
     parser.add_argument(
@@ -200,16 +201,16 @@ JOBS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
 # ---- data --------------------------------------------------------------------------------------------------
 def made(arguments: argparse.Namespace, users: int) -> Interactions:
     users = arguments.users[0] if arguments.users else users
-    return generated(users, arguments.items, arguments.interactions or 100 * users)
+    return generated(users, arguments.items, arguments.interactions or 100 * users, arguments.tastes)
 
 
 @cache
-def generated(users: int, items: int, interactions: int) -> Interactions:
+def generated(users: int, items: int, interactions: int, tastes: int | None = None) -> Interactions:
     """The generator's interactions as a matrix, on all cores: no ids, titles or times."""
     begin = time.perf_counter()
-    world = World(users, items, interactions, seed=1)
+    world = World(users, items, interactions, seed=1, tastes=tastes)
     indptr = np.concatenate([[0], np.cumsum(world.activity)]).astype(np.int32)
-    kept = [folder / f"{users}-{items}-{interactions}.npy" for folder in KEEP]
+    kept = [folder / f"{users}-{items}-{interactions}-{world.tastes}.npy" for folder in KEEP]
     if kept and kept[0].is_file():
         indices = np.load(kept[0])
     else:
@@ -227,8 +228,8 @@ def generated(users: int, items: int, interactions: int) -> Interactions:
 
 
 @cache
-def _parted(users: int, items: int, interactions: int) -> Split:
-    log = generated(users, items, interactions)
+def _parted(users: int, items: int, interactions: int, tastes: int | None) -> Split:
+    log = generated(users, items, interactions, tastes)
     begin = time.perf_counter()
     split = holdout(log)
     note("held out a tenth for validation and a tenth for test", begin)
@@ -237,7 +238,7 @@ def _parted(users: int, items: int, interactions: int) -> Split:
 
 def parted(arguments: argparse.Namespace) -> Split:
     users = arguments.users[0] if arguments.users else 8_000
-    return _parted(users, arguments.items, arguments.interactions or 100 * users)
+    return _parted(users, arguments.items, arguments.interactions or 100 * users, arguments.tastes)
 
 
 # ---- models ------------------------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ _kept: dict[str, Any] = {}
 
 def all_users(arguments: argparse.Namespace) -> dict[str, Any]:
     """Nyström on everybody, fitted once for all jobs of a call, or by an earlier one with the same sizes."""
-    names = ("users", "items", "interactions", "centres", "sample", "reg")
+    names = ("users", "items", "interactions", "tastes", "centres", "sample", "reg")
     asked = [getattr(arguments, name) for name in names]
     known = [folder / "nystrom.json" for folder in KEEP]
     if known and known[0].is_file() and (found := json.loads(known[0].read_text()))["asked"] == asked:

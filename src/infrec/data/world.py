@@ -25,9 +25,12 @@ class World:
     """Films in urns. An urn is a distribution over films: one per taste, one per genre, one for the crowd.
 
     Each urn is an alias table: a film is drawn from it with one random number, in constant time.
+    tastes: how many there are, one for 18 films and at most 240 unless told: what there is to learn.
     """
 
-    def __init__(self, users: int, items: int, interactions: int, seed: int) -> None:
+    def __init__(
+        self, users: int, items: int, interactions: int, seed: int, *, tastes: int | None = None
+    ) -> None:
         if users < 1 or items < 10:
             raise ConfigError(f"users={users}, items={items}; expected at least 1 user and 10 items.")
         if items >= 1 << 24:
@@ -40,7 +43,7 @@ class World:
         self.users, self.items, self.seed = users, items, seed
         self.blocks = -(-users // BLOCK)
         rng = generator(seed, "generate", "items")
-        self.tastes = min(max(items // 18, 2 * len(GENRES)), 240, items)
+        self.tastes = tastes or min(max(items // 18, 2 * len(GENRES)), 240, items)
         self.genres = min(len(GENRES), self.tastes)
         self.taste_genre = np.arange(self.tastes) % self.genres
         self.taste = self._share_out(rng)
