@@ -201,8 +201,8 @@ def _figure(dataset: str, records: Mapping[str, Seeds]) -> list[Figure]:
     def series(leak: Any) -> tuple[Series, ...]:
         found = []
         for label, record in records.items():
-            x = None if label == by_gradients(8) else leak(record)  # so useless that it would flatten the rest
-            if x is not None:
+            x = leak(record)
+            if x is not None and label != by_gradients(8):  # so useless that it would flatten the rest
                 found.append(Series(label, (Point(100 * x, *hit_rate(record)),)))
         return tuple(found)
 
