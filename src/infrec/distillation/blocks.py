@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infrec.errors import MemoryBudgetError
-from infrec.kernels.blocked import coordinates
+from infrec.kernels import blocked
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -37,22 +37,13 @@ def densified(matrix: sp.csr_array, rows: NDArray[np.integer], height: int) -> N
 
 def densified_there(matrix: sp.csr_array, rows: NDArray[np.integer], height: int) -> Any:
     """The same on an accelerator: only stored values travel, and room for them is rounded up to few sizes."""
-    part = matrix[rows]
-    room = 1 << max(0, part.nnz - 1).bit_length()
-    row, column, value = coordinates(part, room, outside=height)
-    kind = np.uint8 if _is_small(part.data) else np.float32
-    return _scatter()(row, column, value.astype(kind), (height, part.shape[1]))
-
-
-@cache
-def _scatter() -> Any:
-    import jax
     import jax.numpy as jnp
 
-    def scatter(row: Any, column: Any, value: Any, shape: tuple[int, int]) -> Any:
-        return jnp.zeros(shape, value.dtype).at[row, column].set(value, mode="drop")
-
-    return jax.jit(scatter, static_argnums=3)
+    part = matrix[rows]
+    room = 1 << max(0, part.nnz - 1).bit_length()
+    row, column, value = blocked.coordinates(part, room, outside=height)
+    kind = np.uint8 if _is_small(part.data) else np.float32
+    return blocked.filler()(jnp.zeros((height, part.shape[1]), kind), row, column, value.astype(kind), 0)
 
 
 def _is_small(values: NDArray) -> bool:
@@ -114,9 +105,9 @@ class Feed:
         weight[:n] = self._weights[rows]
         shape = (blocks, height)
         if devices.count() == 1:
-            x = self._densified(self._train, rows, blocks * height)
+            x = self._densified(self._train, rows, blocks * height).reshape(blocks, height, d)
             return Users(
-                jnp.asarray(x).reshape(blocks, height, d),
+                jnp.asarray(x),
                 jnp.asarray(user.reshape(shape)),
                 jnp.asarray(weight.reshape(shape)),
                 jnp.float32(weight.sum()),

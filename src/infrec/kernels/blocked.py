@@ -142,7 +142,7 @@ def dense_rows(x: sp.csr_array, tile: int, tiles: int) -> Any:
 
     kind = jnp.bfloat16 if is_exact_in_bfloat16(x.data) else jnp.float32
     out = jnp.zeros((tiles * tile, x.shape[1]), kind)
-    fill = _filler()
+    fill = filler()
     for i, (rows, columns, values) in enumerate(stored_tiles(x, tile, tiles)):
         out = fill(out, rows, columns, values, np.int32(i * tile))
     return out
@@ -172,7 +172,8 @@ def coordinates(
 
 
 @cache
-def _filler() -> Any:
+def filler() -> Any:
+    """Writes coordinates, rows counted from `first`, into a dense array that is donated."""
     import jax
 
     def fill(out: Any, rows: Any, columns: Any, values: Any, first: Any) -> Any:
