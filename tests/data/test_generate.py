@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infrec.data.generate import DEMO, generate, tables, write_parquet
 from infrec.data.read import read
-from infrec.data.world import BLOCK, alias_table
+from infrec.data.world import BLOCK, World, alias_table
 from infrec.errors import ConfigError, DataError
 
 
@@ -59,6 +59,14 @@ def test_tastes_follow_genres() -> None:
     active = log.matrix.toarray()[log.user_counts >= 30]
     shares = (active @ belongs) / active.sum(1, keepdims=True)
     assert np.median(shares.max(1) / (shares.mean(0)[shares.argmax(1)])) > 2
+
+
+def test_a_world_has_as_many_tastes_as_asked_and_people_have_all_of_them() -> None:
+    usual, rich = World(500, 9000, 50_000, 1), World(500, 9000, 50_000, 1, tastes=700)
+    assert (usual.tastes, rich.tastes) == (240, 700)
+    urns = rich.favourites(np.random.default_rng(0), 2000)
+    assert len(set(urns[urns < 700].tolist())) == 700
+    assert urns.max() == 700 + rich.genres  # the crowd's, the last one
 
 
 def test_the_file_does_not_depend_on_chunks_or_threads(tmp_path: Path) -> None:
