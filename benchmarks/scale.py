@@ -160,7 +160,7 @@ def quality(arguments: argparse.Namespace) -> dict[str, Any]:
     del fitted
     rows.append(all_users(arguments))
     gain = rows[1]["metrics"]["HR@10"] / rows[0]["metrics"]["HR@10"] - 1
-    return {**shape(split.train), "rows": rows, "gain in HR@10": f"{gain:+.1%}"}
+    return {**shape(split.train), "rows": rows, "gain in HR@10": f"{gain:+.1%}", **peak()}
 
 
 def distill(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -117,6 +117,19 @@ def test_the_accelerators_sums_are_the_same(x: sp.csr_array, weighted: bool) -> 
             np.testing.assert_allclose(theirs, ours, atol=1e-5 * np.abs(ours).max())
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_the_accelerators_factor_is_the_same(x: sp.csr_array, depth: int) -> None:
+    """Both in float64, from 0/1 rows and from weighted ones; repeated centres are harmless there too."""
+    weighted = sp.csr_array(x * np.float32(0.7))
+    for rows in (x[:9], weighted[:9], sp.csr_array(sp.vstack([x[:5], x[:5]]))):
+        here = nystrom.Features.of(rows, depth=depth)
+        there = nystrom_device.factor_of(rows, depth=depth, jitter=nystrom.JITTER["float32"])
+        np.testing.assert_allclose(there, here.factor, rtol=1e-9, atol=1e-12)
+        assert there.flags.f_contiguous
+        inverse = np.asarray(nystrom_device.whitening(here.factor))
+        np.testing.assert_allclose(inverse.T @ here.factor, np.eye(len(here)), atol=3e-4)
+
+
 def test_the_accelerators_solve_is_the_same(x: sp.csr_array) -> None:
     """Both in float64, α in float32; the half of ZᵀZ below the diagonal is not looked at."""
     features = nystrom.Features.of(x[:9])
@@ -140,6 +153,17 @@ def test_sums_on_an_accelerator_keep_what_float32_rounds_away() -> None:
     alone = nystrom_device.DeviceSums(features, 7)
     alone.add(features, x, x)
     np.testing.assert_allclose(sums.finished().targets, 2000 * alone.finished().targets, rtol=1e-9)
+
+
+@pytest.mark.parametrize("device", [None, "a GPU"])
+def test_centres_without_a_factor_are_refused(
+    x: sp.csr_array, device: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accelerated, "device", lambda: device)
+    broken = x[:5].copy()
+    broken.data[0] = np.nan
+    with pytest.raises(SolveError, match="kernel of the 5 centres is not positive definite"):
+        nystrom.Features.of(broken)
 
 
 def test_a_pass_goes_to_the_accelerator_where_there_is_one(

@@ -52,14 +52,19 @@ class Features:
         """Factorise the kernel of the centres."""
         if not rows.shape[0]:
             raise ConfigError("there are no centres; expected at least one.")
-        between = gram.kernel(rows, depth=depth, dtype=np.float64)
-        between.ravel()[:: len(between) + 1] += JITTER[dtype] * float(np.diagonal(between).mean())
-        # The transpose of a symmetric matrix is itself, in Fortran order: LAPACK works in place.
-        factor, info = lapack.dpotrf(between.T, lower=True, overwrite_a=True, clean=True)
-        if info:
+        if dtype == "float32" and accelerated.device() is not None:
+            from infrec.kernels.nystrom_device import factor_of
+
+            factor, failed = factor_of(rows, depth=depth, jitter=JITTER[dtype]), 0
+        else:
+            between = gram.kernel(rows, depth=depth, dtype=np.float64)
+            between.ravel()[:: len(between) + 1] += JITTER[dtype] * float(np.diagonal(between).mean())
+            # The transpose of a symmetric matrix is itself, in Fortran order: LAPACK works in place.
+            factor, failed = lapack.dpotrf(between.T, lower=True, overwrite_a=True, clean=True)
+        if failed or not np.isfinite(factor[-1, -1]):  # the last pivot: whatever is not a number ends there
             raise SolveError(
-                f"the kernel of the {len(between)} centres is not positive definite (row {info - 1}); "
-                "check that their weights are finite and not far apart."
+                f"the kernel of the {len(factor)} centres is not positive definite; check that their weights "
+                "are finite and not far apart."
             )
         return cls(rows, factor, depth, dtype)
 

@@ -1,7 +1,8 @@
-"""The sums of a Nyström pass on an accelerator: the same as `nystrom.Sums`, a block of rows at a time.
+"""A Nyström fit on an accelerator: the factor of the centres' kernel, the pass, the solve.
 
-Only stored values travel; rows become dense there. Sums are kept as pairs of float32, the second of which
-catches what the first rounds away (Knuth's two-sum): float64 in effect, without JAX's global switch.
+The same as in `nystrom`. Only stored values travel; rows become dense there. Factors and solves are in
+float64. The pass is in float32, and its sums are pairs, the second of which catches what the first rounds
+away (Knuth's two-sum): float64 in effect, at the speed of float32.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
-from infrec.kernels import gram, nystrom, ridge
-from infrec.kernels.blocked import coordinates, is_exact_in_bfloat16
+from infrec.kernels import gram, ntk, nystrom, ridge
+from infrec.kernels.blocked import coordinates, filler, is_exact_in_bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,7 @@ class DeviceSums:
         import jax.numpy as jnp
 
         count = len(features)
-        inverse, _ = lapack.dtrtri(features.factor, lower=True)
-        self._whiten = jnp.asarray(inverse.T, jnp.float32)
+        self._whiten = whitening(features.factor)
         binary = is_exact_in_bfloat16(features.rows.data)
         self._centres = jnp.asarray(features.rows.toarray(), jnp.bfloat16 if binary else jnp.float32)
         self._norms = jnp.asarray(gram.squared_norms(features.rows))
@@ -63,6 +62,54 @@ class DeviceSums:
         return nystrom.Sums(products, targets, self._counted.diagonal, self._counted.rows)
 
 
+def factor_of(rows: sp.csr_array, *, depth: int, jitter: float) -> Float[np.ndarray, "centres centres"]:
+    """L of Θ between these rows, plus `jitter` of its mean diagonal; NaN where there is none."""
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(True):  # for these functions alone, not for the program
+        entries = coordinates(rows, max(1, rows.nnz), outside=rows.shape[0])
+        dense = filler()(jnp.zeros(rows.shape, jnp.float64), *entries, np.int32(0))
+        upper = _factorise_kernel(depth)(dense, gram.squared_norms(rows, np.float64), np.float64(jitter))
+        return np.asarray(upper).T  # in Fortran order, as LAPACK's
+
+
+def whitening(factor: Float[np.ndarray, "centres centres"]) -> Float[Any, "centres centres"]:
+    """L⁻ᵀ on the device: solved for in float64, held in float32."""
+    import jax
+
+    with jax.enable_x64(True):
+        return _inverse()(jax.device_put(factor.T))
+
+
+@cache
+def _factorise_kernel(depth: int) -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    def upper(rows: Any, norms: Any, jitter: Any) -> Any:
+        d = rows.shape[1]
+        kernel = ntk.from_gram(rows @ rows.T, norms, norms, d=d, depth=depth, xp=jnp)
+        diagonal = ntk.diagonal(norms, d=d, depth=depth)
+        kernel = jnp.where(jnp.eye(len(norms), dtype=bool), diagonal + jitter * diagonal.mean(), kernel)
+        return jnp.linalg.cholesky(kernel, upper=True, symmetrize_input=False)
+
+    return jax.jit(upper)
+
+
+@cache
+def _inverse() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+    from jax.lax.linalg import triangular_solve
+
+    def inverse(upper: Any) -> Any:
+        unit = jnp.eye(len(upper), dtype=upper.dtype)
+        return triangular_solve(upper, unit, left_side=True, lower=False).astype(jnp.float32)
+
+    return jax.jit(inverse)
+
+
 def solve(sums: nystrom.Sums, features: nystrom.Features, reg: float) -> Float[np.ndarray, "centres columns"]:
     """α on the devices of this process, in float64: the factors on each of them, the columns divided."""
     import jax
@@ -74,12 +121,12 @@ def solve(sums: nystrom.Sums, features: nystrom.Features, reg: float) -> Float[n
     width = -(-min(COLUMNS, columns) // mesh.size) * mesh.size
     added = reg * sums.diagonal / sums.rows
     alpha = np.empty((centres, columns), np.float32)
-    with jax.enable_x64(True):  # for these functions alone, not for the program
+    with jax.enable_x64(True):
         factorise, solve_block = _solver(mesh)
         factor, pivots = factorise(jax.device_put(sums.products, everywhere), np.float64(added))
         diagonal = (np.diagonal(sums.products) + added).astype(np.float32)
         ridge.check_pivots(0, np.asarray(pivots), diagonal, reg)
-        whiten = jax.device_put(features.factor, everywhere)
+        whiten = jax.device_put(features.factor.T, everywhere)  # turned, it lies in memory as JAX wants it
         for start in range(0, columns, width):
             some = sums.targets[:, start : start + width]
             padded = np.pad(some, ((0, 0), (0, width - some.shape[1])))
@@ -104,9 +151,7 @@ def _solver(mesh: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def block(factor: Any, whiten: Any, targets: Any) -> Any:
         weights = triangular_solve(factor, targets, left_side=True, lower=True)
         weights = triangular_solve(factor, weights, left_side=True, lower=True, transpose_a=True)
-        return triangular_solve(whiten, weights, left_side=True, lower=True, transpose_a=True).astype(
-            jnp.float32
-        )
+        return triangular_solve(whiten, weights, left_side=True, lower=False).astype(jnp.float32)
 
     over = PartitionSpec(None, "items")
     each = jax.shard_map(block, mesh=mesh, in_specs=(PartitionSpec(), PartitionSpec(), over), out_specs=over)
@@ -123,8 +168,6 @@ def _stored(x: sp.csr_array, block: int) -> Any:
 def _compiled(block: int, d: int, columns: int, depth: int, same: bool) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
-
-    from infrec.kernels import ntk
 
     highest = jax.lax.Precision.HIGHEST
 
