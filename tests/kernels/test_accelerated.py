@@ -95,6 +95,11 @@ def test_products_are_the_same_there(there: bool, monkeypatch: pytest.MonkeyPatc
     if there:
         monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
         monkeypatch.setattr(accelerated, "_WORTH_IT", 20)
+        monkeypatch.setattr(accelerated, "_ROWS_WORTH_IT", 20)
     np.testing.assert_allclose(accelerated.product(a, b), once, rtol=1e-5, atol=1e-4)
+    right = accelerated.RightFactor(b)
+    for some in (a, a[:19], a):  # all of it there, too few of it, there again
+        np.testing.assert_allclose(right.after(some), once[: len(some)], rtol=1e-5, atol=1e-4)
+    assert (right._there is not None) is there
     accelerated.add_product(a, b, 0.5)
     np.testing.assert_allclose(a, twice, rtol=1e-5, atol=1e-4)

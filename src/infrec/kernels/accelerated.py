@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin", "libtpu")
 _ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and on an accelerator
 _WORTH_IT = 2048  # rows; below, starting an accelerator takes longer than the solve on the CPU
+_ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
 
 # Seconds of compiling from which the result is kept: ours take tenths of one, and there are dozens of them.
 _KEPT_FROM = "jax_persistent_cache_min_compile_time_secs"
@@ -120,6 +121,24 @@ def add_product(a: NDArray[Any], b: NDArray[Any], factor: float) -> None:
 
 def _multiplies_there(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return goes_there(min(len(a), len(b)), str(a.dtype)) and has_room(2 * (a.nbytes + b.nbytes))
+
+
+class RightFactor:
+    """A large matrix that many blocks of rows are multiplied with; an accelerator holds it meanwhile."""
+
+    def __init__(self, matrix: NDArray[Any]) -> None:
+        self.matrix = matrix
+        self._there: Any = None
+
+    def after(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """rows @ matrix; a few rows stay here, where their number is nothing to compile for."""
+        if len(rows) < _ROWS_WORTH_IT or not goes_there(len(self.matrix), str(self.matrix.dtype)):
+            return rows @ self.matrix
+        if self._there is None and has_room(2 * self.matrix.nbytes):
+            import jax
+
+            self._there = jax.device_put(self.matrix)
+        return rows @ self.matrix if self._there is None else np.asarray(_product()(rows, self._there))
 
 
 @cache

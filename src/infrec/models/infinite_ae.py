@@ -72,6 +72,7 @@ class InfiniteAE(Recommender):
         super().__init__(InfiniteAESettings(reg, depth, dtype, solver, count, centre_choice, seed))
         self._given = given
         self._alpha: NDArray[np.floating[Any]] | None = None
+        self._right: accelerated.RightFactor | None = None  # α, where products with it are formed
         self._chosen: Interactions | None = None  # Nyström's centres; None: every user is one
         self._solved_here = False  # α is the ridge solution on `log`, so that K α needs no K
         self._popularity: NDArray[np.float32] | None = None  # of a log that the model does not hold
@@ -238,12 +239,17 @@ class InfiniteAE(Recommender):
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         if histories.shape[0] <= _BATCH:
-            return (self.kernel(histories) @ self.alpha).astype(np.float32, copy=False)
+            return self._times_alpha(self.kernel(histories))
         out = np.empty(histories.shape, np.float32)
         for start in range(0, histories.shape[0], _BATCH):
             some = slice(start, start + _BATCH)
-            out[some] = self.kernel(histories[some]) @ self.alpha
+            out[some] = self._times_alpha(self.kernel(histories[some]))
         return out
+
+    def _times_alpha(self, kernel: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+        if self._right is None or self._right.matrix is not self.alpha:
+            self._right = accelerated.RightFactor(self.alpha)
+        return self._right.after(kernel).astype(np.float32, copy=False)
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         """K α = X − λ (tr K / n) α, without K; with Nyström, from kernel rows kept for the next λ."""
@@ -253,7 +259,7 @@ class InfiniteAE(Recommender):
             kept, key = self._kept if self._kept is not None else {}, rows.tobytes()
             if key not in kept:
                 kept[key] = self.kernel(self.log.matrix[rows])
-            return (kept[key] @ self.alpha).astype(np.float32, copy=False)
+            return self._times_alpha(kept[key])
         scores = self.log.matrix[rows].toarray()
         if self.settings.reg != 0:
             scores -= self.alpha.dtype.type(self.shift) * self.alpha[rows]
