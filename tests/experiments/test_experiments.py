@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infrec import experiments
+from infrec import experiments, models
 from infrec.data import Interactions
 from infrec.data.export import export
 from infrec.experiments import ablation, base, planning
@@ -193,3 +193,13 @@ def test_committed_settings_are_used(tmp_path: Path, place: Path) -> None:
         experiments.get("table1"), [str(place / "tiny.parquet")], root=tmp_path, search=True
     )
     assert again.fit(str(place / "tiny.parquet"), "mf").search == planning.SEARCH_SECONDS
+
+
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_every_model_of_the_whole_grid_can_be_made(name: str, place: Path) -> None:
+    """The grid that tiny runs are too short for: a setting that no model takes would fail hours later."""
+    experiment = experiments.get(name)
+    plan = planning.plan(experiment, [str(place / "tiny.parquet")], root=place, quick=False, seeds=1)
+    fits = {fit for cell in experiment.cells(plan) for fit in cell.fits}
+    for fit in fits:
+        models.create(fit.model, **dict(fit.settings))

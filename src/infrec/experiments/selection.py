@@ -46,7 +46,7 @@ def candidates(plan: Plan) -> tuple[Fit, ...]:
         if model in ("infinite-ae", "ease") or (plan.quick and model not in QUICK_MODELS):
             continue
         shipped = create(model)
-        fixed = {key: shipped.fallback.get(key) for key, value in shipped.selected.items() if value == "auto"}
+        fixed = {key: value for key, value in shipped.fallback.items() if shipped.selected.get(key) == "auto"}
         changes: list[dict[str, Any]] = [{}]
         for key, values in shipped.search_space.items():
             changes += [

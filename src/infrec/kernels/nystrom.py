@@ -123,8 +123,8 @@ class Sums:
 
     def merge(self, other: Sums) -> None:
         """Add the sums of other rows with the same centres."""
-        self.products += other.products
-        self.targets += other.targets
+        self.products = self.products + other.products
+        self.targets = self.targets + other.targets
         self.diagonal += other.diagonal
         self.rows += other.rows
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.kernels import gram, ntk, nystrom, ridge
-from infrec.kernels.blocked import coordinates, filler, is_exact_in_bfloat16
+from infrec.kernels.blocked import compiled, coordinates, filler, is_exact_in_bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,11 +54,13 @@ class DeviceSums:
 
     def finished(self) -> nystrom.Sums:
         """The sums in float64."""
-        high, low, target, target_low = (np.asarray(each) for each in self._sums)
-        products = high.astype(np.float64)
-        products += low
-        targets = target.astype(np.float64)
-        targets += target_low
+        import jax
+
+        high, low, target, target_low = self._sums
+        with jax.enable_x64(True):
+            products, targets = (
+                np.asarray(_together()(*pair)) for pair in ((high, low), (target, target_low))
+            )
         return nystrom.Sums(products, targets, self._counted.diagonal, self._counted.rows)
 
 
@@ -84,7 +86,6 @@ def whitening(factor: Float[np.ndarray, "centres centres"]) -> Float[Any, "centr
 
 @cache
 def _factorise_kernel(depth: int) -> Callable[..., Any]:
-    import jax
     import jax.numpy as jnp
 
     def upper(rows: Any, norms: Any, jitter: Any) -> Any:
@@ -94,12 +95,19 @@ def _factorise_kernel(depth: int) -> Callable[..., Any]:
         kernel = jnp.where(jnp.eye(len(norms), dtype=bool), diagonal + jitter * diagonal.mean(), kernel)
         return jnp.linalg.cholesky(kernel, upper=True, symmetrize_input=False)
 
-    return jax.jit(upper)
+    return compiled(upper, tuned=False)
+
+
+@cache
+def _together() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+
+    return jax.jit(lambda high, low: high.astype(jnp.float64) + low)
 
 
 @cache
 def _inverse() -> Callable[..., Any]:
-    import jax
     import jax.numpy as jnp
     from jax.lax.linalg import triangular_solve
 
@@ -107,7 +115,7 @@ def _inverse() -> Callable[..., Any]:
         unit = jnp.eye(len(upper), dtype=upper.dtype)
         return triangular_solve(upper, unit, left_side=True, lower=False).astype(jnp.float32)
 
-    return jax.jit(inverse)
+    return compiled(inverse, tuned=False)
 
 
 def solve(sums: nystrom.Sums, features: nystrom.Features, reg: float) -> Float[np.ndarray, "centres columns"]:
