@@ -71,8 +71,9 @@ def factor_of(rows: sp.csr_array, *, depth: int, jitter: float) -> Float[np.ndar
 
     with jax.enable_x64(True):  # for these functions alone, not for the program
         entries = coordinates(rows, max(1, rows.nnz), outside=rows.shape[0])
-        dense = filler()(jnp.zeros(rows.shape, jnp.float64), *entries, np.int32(0))
-        upper = _factorise_kernel(depth)(dense, gram.squared_norms(rows, np.float64), np.float64(jitter))
+        products = _products()(filler()(jnp.zeros(rows.shape, jnp.float64), *entries, np.int32(0)))
+        norms = gram.squared_norms(rows, np.float64)
+        upper = _factorise_kernel(rows.shape[1], depth)(products, norms, np.float64(jitter))
         return np.asarray(upper).T  # in Fortran order, as LAPACK's
 
 
@@ -85,17 +86,21 @@ def whitening(factor: Float[np.ndarray, "centres centres"]) -> Float[Any, "centr
 
 
 @cache
-def _factorise_kernel(depth: int) -> Callable[..., Any]:
+def _products() -> Callable[..., Any]:
+    return compiled(lambda rows: rows @ rows.T, tuned=False)
+
+
+@cache
+def _factorise_kernel(d: int, depth: int) -> Callable[..., Any]:
     import jax.numpy as jnp
 
-    def upper(rows: Any, norms: Any, jitter: Any) -> Any:
-        d = rows.shape[1]
-        kernel = ntk.from_gram(rows @ rows.T, norms, norms, d=d, depth=depth, xp=jnp)
+    def upper(products: Any, norms: Any, jitter: Any) -> Any:
+        kernel = ntk.from_gram(products, norms, norms, d=d, depth=depth, xp=jnp)
         diagonal = ntk.diagonal(norms, d=d, depth=depth)
         kernel = jnp.where(jnp.eye(len(norms), dtype=bool), diagonal + jitter * diagonal.mean(), kernel)
         return jnp.linalg.cholesky(kernel, upper=True, symmetrize_input=False)
 
-    return compiled(upper, tuned=False)
+    return compiled(upper, tuned=False, donate_argnums=0)
 
 
 @cache
