@@ -142,6 +142,7 @@ def findings(results: Results) -> Findings:
         tables=[table(results, dataset) for dataset in datasets],
         notes=[
             "Time is measured: fitting every candidate, compilation included, and distilling a summary. "
+            "Cells that ran side by side on one device waited for each other, so compare seconds roughly. "
             "Energy is not: it is that time multiplied by a stated power of the device that all users were "
             "fitted on "
             f"({', '.join(f'{power:g} W for {device}' for device, power in WATTS.items())}).",

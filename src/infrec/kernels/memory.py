@@ -90,10 +90,12 @@ def exact_on_device(n: int, items: int, *, tile: int, columns: int, width: int =
 
 
 def nystrom_on_device(centres: int, items: int, *, block: int) -> int:
-    """Bytes of a Nyström pass on an accelerator: the sums as pairs of float32 and a block's share of them,
-    the whitening matrix, the centres' rows, and a block of rows with its kernel and features."""
+    """Bytes of a Nyström fit on an accelerator. In the pass: the sums as pairs of float32 and a block's share
+    of them, the whitening matrix, the centres' rows, and a block of rows with its kernel and features. In the
+    solve: five squares in float64 (the system, its halves, both factors) and a block of columns."""
     square, wide = centres * centres, centres * items
-    return 4 * (4 * square + 3 * wide + 4 * block * centres) + 2 * (wide + block * items)
+    one_pass = 4 * (4 * square + 3 * wide + 4 * block * centres) + 2 * (wide + block * items)
+    return max(one_pass, 8 * (5 * square + centres * min(items, 4096)))
 
 
 def evaluation(users: int, items: int, held_out: int, *, batch: int = 64 << 20) -> int:
