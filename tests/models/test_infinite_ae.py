@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
-from infrec.kernels import gram
+from infrec.kernels import accelerated, gram
 from infrec.models import InfiniteAE, infinite_ae
 from tests.models.contract import RecommenderContract
 
@@ -52,6 +52,27 @@ def test_at_zero_reg_it_reproduces_what_it_was_fitted_on(checkerboard: Interacti
     model = InfiniteAE(reg=0, dtype="float64").fit(distinct)
     np.testing.assert_allclose(model.score(distinct.matrix), distinct.matrix.toarray(), atol=1e-4)
     np.testing.assert_array_equal(model.fitted_scores(slice(None)), distinct.matrix.toarray())
+
+
+def test_an_accelerator_scores_as_the_cpu_does(
+    small_log: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products with α are formed there (JAX's CPU here), also with the α of a second fit, and in batches."""
+    model = InfiniteAE(reg=5.0).fit(small_log)
+    here = [
+        model.score(small_log.matrix),
+        model.with_settings(reg=1.0).fit(small_log).score(small_log.matrix),
+    ]
+    for name in ("_WORTH_IT", "_ROWS_WORTH_IT"):
+        monkeypatch.setattr(accelerated, name, 20)
+    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
+    monkeypatch.setattr(infinite_ae, "_BATCH", 50)
+    for reg, expected in zip((5.0, 1.0), here, strict=True):
+        model.settings = model.with_settings(reg=reg).settings
+        scores = model.fit(small_log).score(small_log.matrix)
+        np.testing.assert_allclose(scores, expected, atol=2e-5)
+    assert model._right is not None
+    assert model._right._there is not None
 
 
 def test_a_large_reg_shrinks_to_the_kernel_average(small_log: Interactions) -> None:
