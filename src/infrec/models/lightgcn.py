@@ -54,11 +54,15 @@ def item_layers(first: Any, from_users: Any, twice: Any, layers: int) -> list[An
 
 
 def normalised(matrix: sp.csr_array, item_degree: NDArray[Any]) -> sp.csr_array:
-    """R̂: each weight over the square roots of its user's and its item's degree (sums of weights)."""
-    degree = np.asarray(matrix.sum(axis=1), np.float64).ravel()
-    scaled = sp.csr_array(matrix, dtype=np.float32, copy=True)
+    """R̂: each weight over the square roots of its user's and its item's degree (sums of weights).
+
+    An item without a degree is in nobody's graph: it says nothing, and its user's degree does not count it.
+    """
+    known = item_degree > 0
+    of_item = np.where(known, 1 / np.sqrt(np.where(known, item_degree, 1.0)), 0.0)
+    degree = matrix @ known.astype(np.float64)
     of_user = np.repeat(1 / np.sqrt(np.maximum(degree, 1e-12)), np.diff(matrix.indptr))
-    of_item = 1 / np.sqrt(np.maximum(item_degree, 1e-12))
+    scaled = sp.csr_array(matrix, dtype=np.float32, copy=True)
     scaled.data = (matrix.data * of_user * of_item[matrix.indices]).astype(np.float32)
     return scaled
 

@@ -220,7 +220,8 @@ class FoldsIn(Trained):
 
     The way is a linear map, by ridge on the training users, from what their histories say of them (the sum
     of their items' vectors over the square root of how many, and a constant) to what was learnt for them:
-    closed form, and the scores it leads to are as good as the learnt ones'.
+    closed form, and the scores it leads to are as good as the learnt ones'. Items that nobody had in training
+    say nothing: their vectors are where chance and the negatives left them.
     """
 
     @abstractmethod
@@ -240,7 +241,7 @@ class FoldsIn(Trained):
         if learnt.all():
             return self.parameters["users"][known]
         out = np.empty((histories.shape[0], self._fold().shape[1]), np.float32)
-        out[~learnt] = _summed(histories[np.flatnonzero(~learnt)], self._item_vectors()) @ self._fold()
+        out[~learnt] = self._summed(histories[np.flatnonzero(~learnt)]) @ self._fold()
         if learnt.any():
             out[learnt] = self.parameters["users"][known[learnt]]
         return out
@@ -249,12 +250,18 @@ class FoldsIn(Trained):
         """The map, solved when it is first asked for."""
         if "fold" not in self.parameters:
             rows = np.flatnonzero(self.log.user_counts)
-            said = _summed(self.log.matrix[rows], self._item_vectors()).astype(np.float64)
+            said = self._summed(self.log.matrix[rows]).astype(np.float64)
             square = said.T @ said
             square.flat[:: len(square) + 1] += _RIDGE * np.trace(square) / len(square)
             solved = np.linalg.solve(square, said.T @ self.parameters["users"][rows])
             self.parameters["fold"] = solved.astype(np.float32)
         return self.parameters["fold"]
+
+    def _summed(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        known = (self.log.item_counts > 0).astype(np.float32)
+        total = np.maximum(histories @ known, 1e-12)
+        said = histories @ (known[:, None] * self._item_vectors()) / np.sqrt(total)[:, None]
+        return np.hstack([said, np.ones((len(total), 1), np.float32)])
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         return self._score_known(histories, None)
@@ -263,11 +270,6 @@ class FoldsIn(Trained):
         """With the map; without the users where they only stand for others."""
         _ = self.log, self._fold()
         return {name: array for name, array in self.parameters.items() if name != "users" or self.knows_users}
-
-
-def _summed(histories: sp.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
-    total = np.maximum(np.asarray(histories.sum(axis=1), np.float32).ravel(), 1e-12)
-    return np.hstack([(histories @ items) / np.sqrt(total)[:, None], np.ones((len(total), 1), np.float32)])
 
 
 def watcher(
