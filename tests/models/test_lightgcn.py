@@ -54,24 +54,29 @@ def test_propagation_is_a_matrix_power(small_log: Interactions, layers: int, wei
     np.testing.assert_allclose(model.fitted_scores(slice(3, 9)), expected[3:9], atol=1e-4)
 
 
-@pytest.mark.parametrize("dense_up_to", [2**28, 0], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("wider", "dense_up_to", "held"),
+    [(1, 2**28, {"across", "twice"}), (10, 2**28, {"across"}), (1, 0, {"user", "item", "value"})],
+    ids=["dense", "few users", "sparse"],
+)
 def test_the_loss_sees_the_same_scores(
-    small_log: Interactions, dense_up_to: int, monkeypatch: pytest.MonkeyPatch
+    small_log: Interactions, wider: int, dense_up_to: int, held: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Matrix products where they fit, sums over segments where not: the loss of the same embeddings."""
     monkeypatch.setattr(lightgcn, "_DENSE", dense_up_to)
-    program = LightGCN(latent=5).program(small_log)
-    sizes, arrays = sampling.on_device(small_log)
-    params = program.start(sizes, small_log, generator(0, "test"))
+    log = Interactions.from_csr(np.tile(small_log.matrix.toarray(), wider))
+    program = LightGCN(latent=5).program(log)
+    sizes, arrays = sampling.on_device(log)
+    params = program.start(sizes, log, generator(0, "test"))
     params = {name: 5 * array for name, array in params.items()}
     users = jnp.arange(sizes.batch)
     batch = Batch(users, (users < 120).astype(jnp.float32), jnp.int32(0))
-    step = Step(batch, jax.random.key(0), arrays, program.constants(sizes, small_log), sizes)
-    assert ("across" in step.constants) == (dense_up_to > 0)
+    step = Step(batch, jax.random.key(0), arrays, program.constants(sizes, log), sizes)
+    assert {name for name in step.constants if not name.endswith("by_item")} == held
     found = program.loss({k: jnp.asarray(v) for k, v in params.items()}, step, {"l2": jnp.float32(0.1)})
-    both = dense(small_log, params["users"][:120, :5], params["items"][:60, :5], 3)
+    both = dense(log, params["users"][:120, :5], params["items"][: log.n_items, :5], 3)
     scores = np.zeros((sizes.batch, sizes.items), np.float32)
-    scores[:120, :60] = both[:120] @ both[120:].T
+    scores[:120, : log.n_items] = both[:120] @ both[120:].T
     first = jnp.asarray(params["users"])[users], jnp.asarray(params["items"])
     expected = bpr(jnp.asarray(scores), step.pairs()) + 0.1 * penalty(*first, step.pairs())
     assert float(found) == pytest.approx(float(expected), rel=1e-4)

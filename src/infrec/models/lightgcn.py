@@ -95,13 +95,15 @@ class Graph:
         }
 
     def constants(self, sizes: Sizes, log: Interactions) -> Any:
-        """R̂ and R̂ᵀR̂, dense where they fit; else the entries of R̂, by user and by item."""
+        """R̂, and R̂ᵀR̂ where it is the shorter way, dense where they fit; else the entries of R̂, by user and by
+        item."""
         import jax.numpy as jnp
 
         across, back = _graph_of(log)
         if sizes.users * sizes.items <= _DENSE:
             dense = jnp.asarray(widened(across.toarray(), sizes.users, sizes.items))
-            return {"across": dense, "twice": dense.T @ dense}
+            few_users = 2 * sizes.users < sizes.items  # then R̂ᵀ(R̂ x) has fewer operations
+            return {"across": dense} if few_users else {"across": dense, "twice": dense.T @ dense}
         return {
             "user": jnp.asarray(np.repeat(np.arange(log.n_users), np.diff(across.indptr)), jnp.int32),
             "item": jnp.asarray(across.indices, jnp.int32),
@@ -116,8 +118,10 @@ class Graph:
 
         users, items, graph = params["users"], params["items"], step.constants
         if "across" in graph:
-            rows = graph["across"][step.batch.users]
-            layers = item_layers(items, graph["across"].T @ users, lambda x: graph["twice"] @ x, self.layers)
+            across = graph["across"]
+            rows = across[step.batch.users]
+            twice = (lambda x: graph["twice"] @ x) if "twice" in graph else lambda x: across.T @ (across @ x)
+            layers = item_layers(items, across.T @ users, twice, self.layers)
             spread = rows @ sum(layers[: self.layers])
         else:
             to_items, to_users = _sparse(graph, step.sizes)
