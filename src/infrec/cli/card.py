@@ -59,7 +59,7 @@ def record(dataset: str, split: Split, summary: Summary, *, seed: int, progress:
         settings={
             name: value
             for name, value in about["settings"].items()
-            if name not in ELSEWHERE and value not in (None, False)
+            if name not in ELSEWHERE and value is not None and value is not False
         },
         seconds={"distilling": about["seconds"], **watch.seconds},
         fidelity=found,

@@ -59,6 +59,13 @@ def complain(text: str) -> None:
     console.print(text, markup=False)
 
 
+def plain(text: object) -> str:
+    """Somebody's words or a path, to stand in rich text: brackets in them are brackets."""
+    from rich.markup import escape
+
+    return escape(str(text))
+
+
 def saved(path: object) -> None:
     """Remember what is safely on disk, for the message of an interruption."""
     _saved.append(str(path))

@@ -91,7 +91,9 @@ def download(
     if json:
         console.emit({"dataset": name, "path": str(path), "bytes": n_bytes})
     else:
-        console.out().print(f"{name} is in [bold]{path}[/] ({numbers.size(n_bytes)}).", soft_wrap=True)
+        console.out().print(
+            f"{name} is in [bold]{console.plain(path)}[/] ({numbers.size(n_bytes)}).", soft_wrap=True
+        )
 
 
 @app.command()
@@ -135,8 +137,8 @@ def generate(
         console.emit(document)
         return
     console.out().print(
-        f"{interactions:,} interactions of {users:,} users with {items:,} items in [bold]{path}[/] "
-        f"({numbers.size(path.stat().st_size)}), their titles beside it.",
+        f"{interactions:,} interactions of {users:,} users with {items:,} items in "
+        f"[bold]{console.plain(path)}[/] ({numbers.size(path.stat().st_size)}), their titles beside it.",
         soft_wrap=True,
     )
 
@@ -201,7 +203,7 @@ def prepare(
         console.note(line)
     console.out().print(
         f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} items "
-        f"in [bold]{out}[/] ({len(found.partitions)} partitions, {numbers.size(n_bytes)}).",
+        f"in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, {numbers.size(n_bytes)}).",
         soft_wrap=True,
     )
 
@@ -260,7 +262,7 @@ def _show_stats(document: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
-    table.add_row("dataset", document["dataset"])
+    table.add_row("dataset", console.plain(document["dataset"]))
     for key in ("users", "items", "interactions"):
         table.add_row(key, f"{document[key]:,}")
     table.add_row("density", f"{100 * document['density']:.3g} %")

@@ -288,7 +288,7 @@ def _show(record: Comparison, path: Path) -> None:
         _show_example(record.example)
     if not available():
         console.note(NO_PLOTS)
-    out.print(f"\nThe report with plots: [bold]{path.resolve()}[/]", soft_wrap=True)
+    out.print(f"\nThe report with plots: [bold]{console.plain(path.resolve())}[/]", soft_wrap=True)
     out.print(f"Done in {numbers.seconds(console.elapsed())}. Next:\n", style="dim")
     for command, what in NEXT:
         out.print(f"  [cyan]{command:<68}[/][dim]{what}[/]", soft_wrap=True)
@@ -308,7 +308,7 @@ def _show_summary(record: Card, folder: Path) -> None:
     )
     out.print(card.table(record))
     out.print(headline(record), soft_wrap=True, markup=False)
-    out.print(f"Its card: [bold]{(folder / card.PAGE).resolve()}[/]\n", soft_wrap=True)
+    out.print(f"Its card: [bold]{console.plain((folder / card.PAGE).resolve())}[/]\n", soft_wrap=True)
 
 
 NEXT = (

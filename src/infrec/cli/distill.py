@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from infrec.cli import console, many, options
-from infrec.cli.distilling import Source, distilled, ends_on_sigterm, show
+from infrec.cli.distilling import Source, distilled, distinct, ends_on_sigterm, run_beside, show
 from infrec.cli.reading import Reading, reads_data
 from infrec.cli.sample import check_out
 from infrec.errors import ConfigError
@@ -199,13 +199,13 @@ def distill(
         ),
     ] = None,
     mechanism: Annotated[
-        Mechanism,
+        Mechanism | None,
         typer.Option(
             "--mechanism",
-            help="Where the noise goes: on sums over users, once; or on gradients, in every step.",
+            help="Where the noise goes: on sums over users, once (default); or on gradients, in every step.",
             rich_help_panel=_PEOPLE,
         ),
-    ] = Mechanism.sums,
+    ] = None,
     catalogue: Annotated[
         Path | None,
         typer.Option(
@@ -262,13 +262,16 @@ def distill(
         raise typer.BadParameter("--users and --target exclude each other; give one.")
     if previous is not None and search:
         raise typer.BadParameter("--continue keeps the settings of its summary; --search would change them.")
+    if mechanism is not None and epsilon is None and noise_multiplier is None:
+        raise typer.BadParameter("--mechanism says where noise goes; it needs --epsilon and --delta.")
     check_out(out, "summary")
+    place = run_beside(out)
     from infrec.cli import card, fidelity, protection
     from infrec.distillation import Config, Summary, continuing
 
     given: dict[str, object] = {"start": start and start.value, "targets": targets and targets.value}
     given |= {"hidden": hidden, "tau": tau, "steps": steps}
-    settings = options.parse_settings("distill", Config(), set_ or ()) | {
+    settings = options.parse_settings("distill", Config(), distinct(set_ or ())) | {
         name: value for name, value in given.items() if value is not None
     }
     if loss is not None:
@@ -285,8 +288,9 @@ def distill(
     else:
         run["mode"] = run["mode"] or Mode.discrete.value
         Config.of(run["mode"], **({} if users is None else {"users": users}), **settings)
-    run |= protection.settings(epsilon, delta, noise_multiplier, mechanism.value, catalogue, run, search)
-    source, place = Source(data, reading, before, set_aside, seed), out.with_name(f"{out.name}.run")
+    where = (mechanism or Mechanism.sums).value
+    run |= protection.settings(epsilon, delta, noise_multiplier, where, catalogue, run, search)
+    source = Source(data, reading, before, set_aside, seed)
     split, team, tried = None, {}, list[dict[str, object]]()
     with ends_on_sigterm():
         if distributed:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from infrec.cli import console
 from infrec.cli.live import live
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from infrec.distillation import Summary
     from infrec.report.card_records import Card
     from infrec.splits import Split
+
+
+_OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "steps", "distillation")
+_OWN_OPTIONS = ("users", "mode", "seed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +51,35 @@ class Source:
         if self.previous is not None:  # both over the items of both
             log = continuing.over(log, continuing.joined(self.previous, log), self.previous)
         return protection.without_some(holdout(log, seed=self.seed), self.set_aside, self.seed)
+
+
+def distinct(pairs: Sequence[str]) -> Sequence[str]:
+    """What `--set` may say: what has no option of its own, in one word or number."""
+    for pair in pairs:
+        name = pair.partition("=")[0].strip()
+        if name in _OWN_OPTIONS:
+            option = "--" + name.replace("_", "-")
+            raise typer.BadParameter(f"{name} has an option of its own; use {option}.", param_hint="--set")
+        if name == "reg_grid":
+            raise typer.BadParameter(
+                "reg_grid is a list, which --set cannot take; set it in Python, or set reg.",
+                param_hint="--set",
+            )
+    return pairs
+
+
+def run_beside(out: Path) -> Path:
+    """Where the run keeps its checkpoints; removed in the end, so a folder with anything else is refused."""
+    place = out.with_name(f"{out.name}.run")
+    found = [each.name for each in place.iterdir()] if place.is_dir() else []
+    strange = [name for name in found if not name.startswith(_OF_A_RUN)]
+    if strange:
+        raise typer.BadParameter(
+            f"{place}, where the run keeps its checkpoints, holds {strange[0]!r}, which no run wrote; move "
+            "it away, or give another name.",
+            param_hint="--out",
+        )
+    return place
 
 
 def distilled(
@@ -125,7 +160,7 @@ def show(summary: Summary, record: Card | None, data: str, out: Path) -> None:
     said.print(
         f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "
         f"{numbers.seconds(about['seconds'])} ({about['steps']:,} steps, the best of them "
-        f"{about['best_step']:,}), {numbers.size(summary.bytes)} in [bold]{out}[/].",
+        f"{about['best_step']:,}), {numbers.size(summary.bytes)} in [bold]{console.plain(out)}[/].",
         soft_wrap=True,
     )
     target = about.get("target")
@@ -135,5 +170,5 @@ def show(summary: Summary, record: Card | None, data: str, out: Path) -> None:
         )
     if record is not None:
         said.print(card.table(record))
-        said.print(f"Card: [bold]{out / card.PAGE}[/]", soft_wrap=True)
+        said.print(f"Card: [bold]{console.plain(out / card.PAGE)}[/]", soft_wrap=True)
     said.print(f"Next: infrec evaluate {data} --train-on {out}", style="dim", soft_wrap=True, markup=False)

@@ -92,6 +92,6 @@ def _show(document: dict[str, Any]) -> None:
     table.add_row("compile cache", f"{cache['path']}: {cache['files']} files, {size(cache['bytes'])}")
     console.out().print(table)
     for problem in document["problems"]:
-        console.out().print(f"[bold yellow]problem[/]  {problem}", soft_wrap=True)
+        console.out().print(f"[bold yellow]problem[/]  {console.plain(problem)}", soft_wrap=True)
     if not document["problems"]:
         console.out().print("[green]everything is in order[/]")

@@ -114,12 +114,12 @@ def evaluate(
         raise typer.BadParameter("--no-search and --search exclude each other; give one.")
     if save_selection is not None and search is None:
         raise typer.BadParameter("--save-selection keeps what a search found; give --search SECONDS too.")
-    models = [options.open_model(name, set_) for name in names]
+    models = [options.open_model(name, set_, seed) for name in names]
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
             log = reading.load(data, progress)
-            split, train = _split(log, seed, train_on)
+            split, train = _split(log, seed, train_on, reading)
         load_seconds = watch.seconds["load"]
         documents = []
         for each in models:
@@ -138,21 +138,23 @@ def evaluate(
         show(documents, log, split.name)
 
 
-def _split(log: Interactions, seed: int, train_on: str | None) -> tuple[Split, Interactions | None]:
+def _split(
+    log: Interactions, seed: int, train_on: str | None, reading: Reading
+) -> tuple[Split, Interactions | None]:
     from infrec.splits import holdout
 
     split = holdout(log, seed=seed)
-    return (split, None) if train_on is None else _training_log(train_on, split)
+    return (split, None) if train_on is None else _training_log(train_on, split, reading)
 
 
-def _training_log(path: str, split: Split) -> tuple[Split, Interactions]:
-    """What `--train-on` names, over the items of the split: a sample's or summary's directory, or any log.
+def _training_log(path: str, split: Split, reading: Reading) -> tuple[Split, Interactions]:
+    """What `--train-on` names, over the items of the split: a sample's or summary's directory, or any log,
+    read with the same options as the data.
 
     A summary that was continued knows items of earlier periods, and one with (ε, δ) those of a catalogue: the
     split is brought over the items of both.
     """
     from infrec import artifacts
-    from infrec.data import registry
 
     if artifacts.kind_of(path) not in (None, "dataset"):
         from infrec.distillation import Summary
@@ -164,7 +166,7 @@ def _training_log(path: str, split: Split) -> tuple[Split, Interactions]:
             split = continuing.split_over(split, continuing.joined(summary, split.train), summary)
         aligned = summary.align_items(split.train.items)
         return split, Summary.of(aligned, about=summary.about, kind=summary.kind)
-    log = registry.load(path)
+    log = reading.load(path)
     if log.parts is not None:
         log = log.with_matrix(log.parts["train"])
     return split, log.align_items(split.train.items)
@@ -264,7 +266,8 @@ def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None
     metrics = numbers.shown(documents[0]["metrics"], extra=("coverage@10", "novelty@10"))
     dataset, protocol = documents[0]["dataset"], documents[0]["protocol"]
     table = Table(
-        title=f"{dataset}: {log.n_users:,} users, {log.n_items:,} items, {log.n_interactions:,} interactions",
+        title=f"{console.plain(dataset)}: {log.n_users:,} users, {log.n_items:,} items, "
+        f"{log.n_interactions:,} interactions",
         caption=f"test part{_sampled(documents[0])}, protocol {protocol}, split {split}; 95 % intervals",
         title_justify="left",
         caption_justify="left",

@@ -84,7 +84,7 @@ def export(
             }
         )
         return
-    names = ", ".join(f"[bold]{file}[/]" for file in files)
+    names = ", ".join(f"[bold]{console.plain(file)}[/]" for file in files)
     console.out().print(
         f"{log.n_interactions:,} interactions of {log.n_users:,} users written to {names} "
         f"({numbers.size(n_bytes)}).",

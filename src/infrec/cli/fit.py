@@ -10,6 +10,7 @@ import typer
 
 from infrec.cli import console, machine, many, options
 from infrec.cli.reading import Reading, reads_data
+from infrec.cli.sample import check_out
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
@@ -77,7 +78,7 @@ def fit(
     if centres is not None and centres.isdigit():
         set_ = [*(set_ or ()), "solver=nystrom", f"centres={centres}"]
         centres = None
-    recommender = options.open_model(model, set_)
+    recommender = options.open_model(model, set_, seed)
     if distributed:
         if model != "infinite-ae" or train_only or checkpoint is not None or reading != Reading():
             raise typer.BadParameter(
@@ -85,7 +86,7 @@ def fit(
                 "--train-only, --checkpoint and the options of reading, which belong to "
                 "`infrec datasets prepare`."
             )
-        _check_out(out)
+        check_out(out, "model")
         from infrec.cli import together
 
         found = together.fit(
@@ -104,7 +105,7 @@ def fit(
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     asked = dict(recommender.selected)
-    _check_out(out)
+    check_out(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
@@ -167,7 +168,7 @@ def _tell(document: dict[str, Any], out: Path, json: bool, then: str | None = No
         f"{document['items']:,} items, {document['interactions']:,} interactions, in "
         f"{numbers.seconds(seconds['fit'])}"
         + (f" ({chosen})" if chosen else "")
-        + f".\nSaved in [bold]{out}[/] ({numbers.size(n_bytes)}).",
+        + f".\nSaved in [bold]{console.plain(out)}[/] ({numbers.size(n_bytes)}).",
         soft_wrap=True,
     )
     for one in document["about"].get("processes", ()):
@@ -179,16 +180,3 @@ def _tell(document: dict[str, Any], out: Path, json: bool, then: str | None = No
         )
     if then is not None:
         console.out().print(f"Next: {then}", style="dim", soft_wrap=True, markup=False)
-
-
-def _check_out(out: Path) -> None:
-    """Refuse before the work what could not be saved after it."""
-    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
-        raise typer.BadParameter(
-            f"{out} is a directory that holds something else than a model; give a new name.",
-            param_hint="--out",
-        )
-    if out.exists() and not out.is_dir():
-        raise typer.BadParameter(
-            f"{out} is a file; a model is a directory, give a new name.", param_hint="--out"
-        )

@@ -75,12 +75,13 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
     return f"there is no {what} {name!r}.{hint} There is: {', '.join(known)}."
 
 
-def open_model(name: str, pairs: Sequence[str] | None) -> Recommender:
-    """The unfitted model with what `--set` fixes."""
+def open_model(name: str, pairs: Sequence[str] | None, seed: int) -> Recommender:
+    """The unfitted model with what `--set` fixes, and with the command's seed where it has one."""
     from infrec import models
 
     default = models.create(check_model(name))
-    return models.create(name, **parse_settings(name, default.settings, pairs or ()))
+    seeded = {"seed": seed} if hasattr(default.settings, "seed") else {}
+    return models.create(name, **(seeded | parse_settings(name, default.settings, pairs or ())))
 
 
 def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options
+from infrec.errors import DataError
 from infrec.progress import Progress
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ def recommend(
         raise typer.BadParameter("--all and --out FILE go together.")
     if data is not None and history:
         raise typer.BadParameter("--data is where --user and --all find histories; --history is one itself.")
+    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+        found = "is a directory" if out.is_dir() else "lies in a folder that does not exist"
+        raise typer.BadParameter(f"{out} {found}; expected a file to write.", param_hint="--out")
     from infrec import models
 
     fitted = models.load(model)
@@ -96,6 +100,8 @@ def recommend(
     if user:
         at = (fitted.log if dataset is None else dataset).users.positions(user)
         unknown = [each for each, position in zip(user, at, strict=True) if position < 0]
+        if unknown and dataset is not None and on_unknown is options.OnUnknown.error:
+            raise DataError(f"{data} has no user {unknown[0]!r}; expected one of its {len(dataset.users):,}.")
         if dataset is None:
             table = fitted.recommend(user, on_unknown=on_unknown.value, **filters)
         else:
@@ -118,7 +124,6 @@ def recommend(
 
 def _dataset(fitted: Recommender, data: Path) -> Prepared:
     from infrec.data.prepared import Prepared
-    from infrec.errors import DataError
 
     dataset = Prepared.open(data)
     if dataset.items != fitted.log.items:
@@ -144,7 +149,7 @@ def _everybody(
         console.emit({"model": fitted.name, "k": filters["k"], "users": users, "rows": rows, "out": str(out)})
     else:
         console.out().print(
-            f"{rows:,} recommendations for {users:,} users in [bold]{out}[/].", soft_wrap=True
+            f"{rows:,} recommendations for {users:,} users in [bold]{console.plain(out)}[/].", soft_wrap=True
         )
 
 
@@ -209,7 +214,7 @@ def _show(table: pa.Table, *, named: bool) -> None:
     for row in table.to_pylist():
         popular |= row["source"] == "popular"
         cells = {**row, "score": f"{row['score']:.4f}" + (" *" if row["source"] == "popular" else "")}
-        shown.add_row(*("" if cells[column] is None else str(cells[column]) for column in columns))
+        shown.add_row(*("" if cells[column] is None else console.plain(cells[column]) for column in columns))
     console.out().print(shown if table.num_rows else "nothing left to recommend.")
     if popular:
         console.out().print("* popular items: nothing is known about this user.", style="dim")

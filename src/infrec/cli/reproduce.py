@@ -212,7 +212,7 @@ def _finish(
             _show(table)
     _show_claims(claims)
     page = made[0] if what == "all" else made[1]
-    console.out().print(f"The report: [bold]{page}[/]", soft_wrap=True)
+    console.out().print(f"The report: [bold]{console.plain(page)}[/]", soft_wrap=True)
     if quick:
         console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")
 
@@ -222,7 +222,7 @@ def _show(table: Table) -> None:
 
     from infrec.report.experiment import beside, written
 
-    lines = Lines(title=table.caption, title_justify="left")
+    lines = Lines(title=console.plain(table.caption), title_justify="left")
     for at, word in enumerate(table.head):
         lines.add_column(word, justify="right" if at else "left", style="" if at else "bold")
     for row in table.rows:
@@ -243,7 +243,7 @@ def _show_claims(claims: Sequence[Claim]) -> None:
     colours = {"holds": "green", "does not hold": "red", "cannot be tested here": "dim"}
     for one in claims:
         console.out().print(
-            f"[{colours[one.verdict]}]{MARK[one.verdict]}[/] ({one.dataset}) {one.text}: "
+            f"[{colours[one.verdict]}]{MARK[one.verdict]}[/] ({console.plain(one.dataset)}) {one.text}: "
             f"[dim]{one.figures}[/]",
             soft_wrap=True,
         )

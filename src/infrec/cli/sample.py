@@ -94,7 +94,8 @@ def sample(
         return
     console.out().print(
         f"[bold]{chosen.n_interactions:,}[/] interactions of [bold]{chosen.n_users:,}[/] users ({strategy}): "
-        f"{share:.1f} % of the train part, saved in [bold]{out}[/] ({numbers.size(kept.bytes)}).",
+        f"{share:.1f} % of the train part, saved in [bold]{console.plain(out)}[/] "
+        f"({numbers.size(kept.bytes)}).",
         soft_wrap=True,
     )
     console.out().print(
@@ -112,6 +113,6 @@ def check_out(out: Path, what: str) -> None:
         )
     if not out.is_dir() or not any(out.iterdir()):
         return
-    kind = artifacts.read(out).kind if artifacts.is_artifact(out) else "directory of something else"
+    kind = artifacts.kind_of(out) or "directory of something else"
     if kind != what:
         raise typer.BadParameter(f"{out} is a {kind}, not a {what}; give a new name.", param_hint="--out")

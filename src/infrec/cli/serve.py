@@ -185,8 +185,8 @@ def _tell(settings: Settings, served: list[Served], *, made: bool, json: bool) -
     out = console.out()
     for entry in entries:
         out.print(
-            f"[bold]{entry['name']}[/]  {entry['type']}, {entry['users']:,} users × {entry['items']:,} "
-            f"items  [dim]{entry['hash']}[/]",
+            f"[bold]{console.plain(entry['name'])}[/]  {entry['type']}, {entry['users']:,} users × "
+            f"{entry['items']:,} items  [dim]{entry['hash']}[/]",
             soft_wrap=True,
         )
     out.print(f"Serving at [bold]{settings.url}[/]  (Ctrl-C stops)", soft_wrap=True)

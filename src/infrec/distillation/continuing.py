@@ -69,7 +69,8 @@ class Past:
 def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
     """The old summary's settings with some changed; its size and mode stay."""
     about = summary.about
-    stands_for = about.get("represents", about.get("source", {}).get("users"))
+    source = about.get("source")
+    stands_for = about.get("represents", source.get("users") if isinstance(source, Mapping) else None)
     if summary.kind != "summary" or "settings" not in about or stands_for is None:
         raise ConfigError(
             f"the {summary.kind} to continue does not tell how it was distilled, and from how many users; "
