@@ -129,6 +129,49 @@ def test_weights_that_cannot_be() -> None:
     assert dropped(log) == {"weight is negative or not a finite number": 3, "weight is 0": 1}
 
 
+def test_weights_that_cannot_be_stored() -> None:
+    """Weights are float32: what is too large or too small for it is no weight."""
+    log = from_frame({"user": list("abcd"), "item": list("xxxx"), "weight": [1.5, 1e39, 1e-50, 1e-40]})
+    assert log.users.ids.to_pylist() == ["a", "d"] and (log.matrix.data > 0).all()
+    assert dropped(log) == {"weight is negative or not a finite number": 1, "weight is 0": 1}
+    huge = {"user": ["a", "a", "b"], "item": ["x", "x", "x"], "weight": [3e38, 3e38, 1.0]}
+    assert from_frame(huge).matrix.nnz == 2
+    with pytest.raises(DataError, match="add up to more than") as error:
+        from_frame(huge, duplicates="sum")
+    one_sentence(error)
+
+
+def test_days_that_do_not_exist_cost_only_their_rows() -> None:
+    days = ["2023-02-30", "2023-02-29", "1900-02-29", "2023-04-31", "2024-13-01"]
+    real = ["2024-02-29", "2000-02-29", "2023-01-31", "2023-04-30", "2023-02-28", "1999-12-31"]
+    log = from_frame({"user": range(11), "item": [1] * 11, "date": days + real})
+    assert dropped(log) == {"time cannot be read": 5} and log.users.ids.to_pylist() == list(range(5, 11))
+    assert log.time is not None
+    assert log.time.tolist() == np.array(real, "datetime64[us]").astype(np.int64).tolist()
+
+
+def test_times_with_an_offset() -> None:
+    written = {
+        "2024-05-17T10:00:00+02:00": "2024-05-17T08:00",
+        "2024-05-17 10:00-0530": "2024-05-17T15:30",
+        "2024-05-17T10:00:00.25+00:00": "2024-05-17T10:00:00.25",
+        "2024-05-17T10:00:00Z": "2024-05-17T10:00",
+        "2024-05-17T10:00": "2024-05-17T10:00",
+        "2024-01-01T01:00+02": "2023-12-31T23:00",
+        "2024-05-17": "2024-05-17",
+    }
+    log = from_frame({"user": range(7), "item": [1] * 7, "time": list(written)})
+    assert dropped(log) == {} and log.time is not None
+    assert log.time.tolist() == np.array(list(written.values()), "datetime64[us]").astype(np.int64).tolist()
+
+
+def test_a_quote_that_is_never_closed_in_a_long_file(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD + '"open,x,5\n' + "someone,something,5\n" * 900_000)
+    with pytest.raises(DataError, match="never closed") as error:
+        read(path)
+    one_sentence(error)
+
+
 def test_times_and_splits_that_cannot_be_read() -> None:
     log = from_frame({"user": [1, 2, 3], "item": [1, 1, 1], "time": ["2024-01-02", "soon", "2024-01-01"]})
     assert dropped(log) == {"time cannot be read": 1}
@@ -186,6 +229,22 @@ def test_parquet_cut_off_or_flipped(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="cannot be read as Parquet") as error:
             read(write(tmp_path, damaged, "cut.parquet"))
         one_sentence(error)
+
+
+@pytest.mark.parametrize("form", ["file", "directory", "frame", "items"])
+def test_a_column_that_stands_twice(tmp_path: Path, form: str) -> None:
+    table = pa.Table.from_arrays([pa.array([1, 2])] * 3, names=["user", "item", "item"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="2 columns called 'item'") as error:
+        if form == "frame":
+            from_frame(table)
+        elif form == "items":
+            from_frame({"user": [1], "item": [1]}, items=table)
+        else:
+            read(tmp_path / "a.parquet" if form == "file" else tmp_path)
+    one_sentence(error)
+    other = table.rename_columns(["user", "item", "mood"]).append_column("mood", pa.array([1, 2]))
+    assert from_frame(other).matrix.nnz == 2, "nobody asked for it"
 
 
 def test_places_without_data(tmp_path: Path) -> None:

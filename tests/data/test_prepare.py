@@ -82,6 +82,20 @@ HOSTILE: dict[str, tuple[str, bytes]] = {
     "no times at all": ("r.csv", b"user,item,time\n1,2,a\n1,3,b\n2,2,c\n2,3,4\n"),
     "titles": ("r.csv", b"user,item,title\n1,2,Heat\n1,3,Alien\n2,2,Heat again\n2,1,Solaris\n3,3,Aliens\n"),
     "weights": ("r.csv", b"user,item,weight\n1,2,0.5\n1,3,0\n2,2,-1\n2,3,2\n1,2,3\n1,9,1\n"),
+    "weights that float32 cannot hold": (
+        "r.csv",
+        b"user,item,weight\n1,2,0.5\n1,3,1e-50\n2,2,1e39\n2,3,2\n1,2,3\n3,9,1e-60\n",
+    ),
+    "days that do not exist": (
+        "r.csv",
+        b"user,item,date\n1,2,2024-05-17\n1,3,2023-01-01\n2,2,2024-01-01\n2,3,2023-02-30\n3,3,2024-02-29\n",
+    ),
+    "times with an offset": (
+        "r.csv",
+        b"user,item,time\n1,2,2024-05-17\n1,3,2024-05-17 08:00\n2,2,2024-05-17 09:00Z\n"
+        b"2,3,2024-05-17T10:00+02:00\n3,3,2024-05-17T10:00:00-0200\n",
+    ),
+    "line breaks in quotes": ("r.csv", b'user,item\n"a\nb",1\n"a\nb",2\nc,"2\n"\nd,1\n'),
     "own split": (
         "r.csv",
         b"user,item,split,timestamp\n1,2,test,4\n1,2,train,3\n1,3,train,2\n2,2,val,9\n2,2,train,1\n2,2,train,5\n"
@@ -98,6 +112,19 @@ def test_it_is_what_reading_gives(case: str, how: str, tmp_path: Path) -> None:
     name, content = HOSTILE[case]
     (tmp_path / name).write_bytes(content)
     same(prepared(tmp_path / name, tmp_path / "out", duplicates=how), read(tmp_path / name, duplicates=how))
+
+
+def test_sums_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("user,item,weight\n1,2,3e38\n1,3,1\n1,2,3e38\n")
+    with pytest.raises(DataError, match="add up to more than"):
+        prepared(tmp_path / "r.csv", tmp_path / "out", duplicates="sum")
+    assert not (tmp_path / "out").exists()
+
+
+def test_lists_of_genres(tmp_path: Path) -> None:
+    genres = [["Drama", "Crime"], ["War"], None, [], ["Drama"]]
+    pq.write_table(pa.table({"user": range(5), "item": range(5), "genres": genres}), tmp_path / "a.parquet")
+    same(prepared(tmp_path / "a.parquet", tmp_path / "out"), read(tmp_path / "a.parquet"))
 
 
 @pytest.mark.parametrize("positive", [None, "rating >= 3"])
@@ -222,6 +249,11 @@ def test_strict_refuses_and_options_of_a_prepared_dataset(tmp_path: Path) -> Non
         prepared(tmp_path / "out", tmp_path / "again")
     with pytest.raises(ConfigError, match="positive is given for out, a prepared dataset"):
         read(tmp_path / "out", positive="rating >= 4")
+    with pytest.raises(ConfigError, match="duplicates is given for out, a prepared dataset"):
+        read(tmp_path / "out", duplicates="sum")
+    with pytest.raises(ConfigError, match="strict is given for out, a prepared dataset"):
+        read(tmp_path / "out", strict=True)
+    assert read(tmp_path / "out", duplicates="first", strict=False).n_users == 3
 
 
 @pytest.mark.parametrize("damage", ["missing", "corrupt"])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.data.columns import Condition
-from infrec.data.read import from_frame, read
+from infrec.data.read import from_frame, read, sources
 from infrec.errors import ConfigError, DataError
 
 ROWS = [(7, 30, 4, 100), (7, 10, 5, 200), (3, 30, 1, 50), (12, 20, 3, 75), (3, 10, 2, 60)]
@@ -62,6 +62,61 @@ def test_text_formats(tmp_path: Path, name: str, text: str) -> None:
     for ending, pack in ((".gz", gzip.compress), (".bz2", bz2.compress)):
         (tmp_path / (name + ending)).write_bytes(pack(text.encode()))
         check(read(tmp_path / (name + ending)))
+
+
+def test_line_breaks_in_quotes_where_a_block_ends(tmp_path: Path) -> None:
+    """pyarrow reads 8 MiB at a time; here the last line break of any block stands inside an id."""
+    users = [f"user {n}" + "\nand more" * 500 for n in range(2500)]
+    (tmp_path / "a.csv").write_text("user,item\n" + "".join(f'"{user}",1\n' for user in users))
+    assert (tmp_path / "a.csv").stat().st_size > 9 << 20
+    log = read(tmp_path / "a.csv", strict=True)
+    assert sorted(log.users.ids.to_pylist()) == sorted(users)
+    blocks = [(len(table), dict(unread)) for table, unread in sources(tmp_path / "a.csv")[0].blocks(["user"])]
+    assert blocks == [(2500, {})]
+
+
+def test_positions_and_a_header_of_unknown_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("who,what\na,1\nb,2\n")
+    assert read(path, user=0, item=1).users.ids.to_pylist() == ["a", "b"]
+    path.write_text("who,what\na,x\nb,2\n")  # nothing tells this first line from a row
+    assert read(path, user=0, item=1).n_users == 3
+
+
+@pytest.mark.parametrize(
+    ("genres", "expected"),
+    [
+        (pa.array([["Drama", "Crime"], [], None]), ["Drama|Crime", "", None]),
+        (pa.array([[1, 2], [3, 4], None], pa.list_(pa.int8(), 2)), ["1|2", "3|4", None]),
+        (pa.array([b"caf\xe9", b"tea", None]), ["caf\ufffd", "tea", None]),
+        (pa.array(["a", "b", "a"]).dictionary_encode(), ["a", "b", "a"]),
+        (pa.array([{"a": 1}, None, None]), [None, None, None]),
+    ],
+    ids=["lists", "lists of numbers", "bytes", "dictionary", "struct"],
+)
+def test_titles_and_genres_of_any_type(tmp_path: Path, genres: pa.Array, expected: list[str | None]) -> None:
+    table = pa.table({"user": [1, 1, 2], "item": [1, 2, 3], "title": genres, "genres": genres})
+    pq.write_table(table, tmp_path / "a.parquet")
+    found = [read(tmp_path / "a.parquet"), from_frame(table)]
+    found.append(from_frame(table.select(["user", "item"]), items=table.drop_columns("user")))
+    for log in found:
+        assert log.item_info is not None
+        assert log.item_info.to_pydict() == {"title": expected, "genres": expected}
+
+
+def test_a_directory_with_and_without_dictionaries(tmp_path: Path) -> None:
+    users = pa.array(["a", "b", "a"])
+    for number, kind in enumerate((users, users.dictionary_encode(), users.cast(pa.large_string()))):
+        rows = pa.table({"user": kind, "item": pa.array([0, 0, 1]) if number else [5, 5, 6]})
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+    log = read(tmp_path)
+    assert log.users.ids.to_pylist() == ["a", "b"] and log.items.ids.to_pylist() == [0, 1, 5, 6]
+    assert log.report is not None and log.report.rows == 9 and log.matrix.nnz == 6
+    for number, day in ((1, "day=1"), (0, "day=2"), (2, "day=3")):  # Arrow guesses from the first: dictionary
+        (tmp_path / day).mkdir()
+        (tmp_path / f"{number}.parquet").rename(tmp_path / day / "log.parquet")
+    tables = [table for table, _ in sources(tmp_path)[0].blocks(["user", "item"])]
+    assert pa.concat_tables(tables).column("user").to_pylist() == ["a", "b", "a"] * 3
 
 
 def frame() -> pd.DataFrame:

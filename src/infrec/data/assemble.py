@@ -15,7 +15,7 @@ from infrec.data.arrow import constant, from_numpy, to_numpy
 from infrec.data.interactions import PARTS, Duplicates, Interactions, ReadReport
 from infrec.data.rows import Options, Rules, at, counts
 from infrec.data.sources import Source
-from infrec.data.values import is_text, whole
+from infrec.data.values import is_text, texts, whole
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
@@ -98,6 +98,7 @@ def item_info(
         raise DataError(
             f"{source.name} has no column recognised as the item; it has {col.listed(source.columns)}."
         )
+    col.once(source.columns, source.columns, source.name)
     table, _ = source.load(source.columns, plain=source.columns)
     listed = Vocabulary.of(whole(table.column(key)))
     if len(listed):
@@ -112,9 +113,8 @@ def item_info(
         if name != key:
             values = whole(table.column(name))
             values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-            out[named.get(name) or name] = (
-                values.cast(pa.string()) if is_text(values.type) else values
-            ).take(rows)
+            readable = name in named or is_text(values.type)
+            out[named.get(name) or name] = (texts(values) if readable else values).take(rows)
     if notes is not None:
         if silent_items := int((vocabulary.positions(listed.ids) < 0).sum()) if len(listed) else 0:
             notes.append(f"{silent_items:,} items of {source.name} have no interaction")
@@ -165,9 +165,17 @@ def merge(
     new[1:] = (u[1:] != u[:-1]) | (i[1:] != i[:-1])
     first = np.flatnonzero(new)
     if how == "sum" and len(first) < len(u):
-        data = (
-            np.diff(np.append(first, len(u))).astype(np.float32) if w is None else np.add.reduceat(w, first)
-        )
+        with np.errstate(over="ignore"):
+            data = (
+                np.diff(np.append(first, len(u))).astype(np.float32)
+                if w is None
+                else np.add.reduceat(w, first)
+            )
+        if not np.isfinite(data).all():
+            raise DataError(
+                "the weights of a repeated (user, item) pair add up to more than 3.4e38; expected sums that "
+                "float32 can hold: scale the weights down, or keep the first of each pair."
+            )
     else:
         data = np.ones(len(first), np.float32) if w is None else w[first]
     indptr = np.zeros(shape[0] + 1, np.int32 if len(first) < 2**31 else np.int64)
@@ -193,9 +201,7 @@ def own_info(
     out = {}
     for role in ("title", "genres"):
         if role in roles:
-            values = whole(table.column(roles[role])).take(from_numpy(first))
-            plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-            out[role] = plain.cast(pa.string())
+            out[role] = texts(whole(table.column(roles[role])).take(from_numpy(first)))
     return pa.table(out)
 
 

@@ -172,6 +172,13 @@ def roles(columns: Sequence[str], given: Mapping[str, str | int | None], source:
     return found
 
 
+def once(wanted: Sequence[str], columns: Sequence[str], source: str) -> None:
+    """Refuses a wanted column of which there are several."""
+    for name in wanted:
+        if (count := columns.count(name)) > 1:
+            raise DataError(f"{source} has {count} columns called {name!r}; expected one: rename the others.")
+
+
 def listed(names: Sequence[str], most: int = 8) -> str:
     """`a, b, c, … (12 in all)`."""
     shown = ", ".join(repr(str(name)[:40]) for name in names[:most])

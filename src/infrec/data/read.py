@@ -55,7 +55,9 @@ def _read_prepared(
     path: str | os.PathLike[str], options: Options, items: Any, progress: Progress
 ) -> Interactions:
     """A prepared dataset as it is: what counts was decided when it was prepared."""
-    asked = [name for name in (*options.names, "positive") if getattr(options, name) is not None]
+    default = Options()
+    given = (*options.names, "positive", "duplicates", "strict")
+    asked = [name for name in given if getattr(options, name) != getattr(default, name)]
     if asked:
         raise ConfigError(
             f"{asked[0]} is given for {Path(path).name}, a prepared dataset whose rows were chosen when it "

@@ -104,6 +104,7 @@ class Rules:
         if col.normalised(self.roles.get("time", "")) == "timerank":
             self.notes.append("time is each user's own order (time_rank), not comparable between users")
         self.tested = self._tested()
+        col.once(self.wanted, source.columns, source.name)
         self._time_form: str | None = None
         self._is_split: bool | None = None
 
@@ -196,10 +197,11 @@ def _may_be_odd(column: pa.ChunkedArray) -> bool:
 
 
 def _weights(column: pa.ChunkedArray, rows: Kept) -> NDArray[np.float32]:
-    weight = numbers(column, "weight")
+    with np.errstate(over="ignore"):  # as it will be stored: 1e39 is infinite there, 1e-50 is 0
+        weight = numbers(column, "weight").astype(np.float32)
     rows.drop(~(np.isfinite(weight) & (weight >= 0)), "weight is negative or not a finite number")
     rows.drop(weight == 0, "weight is 0")
-    return np.where(rows.keep, weight, 0).astype(np.float32)
+    return np.where(rows.keep, weight, np.float32(0))
 
 
 def at(values: NDArray[Any], kept: NDArray[np.intp] | None) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from infrec.data.columns import listed
+from infrec.data.columns import listed, once
 from infrec.errors import DataError
 
 BLOCK = 1 << 22  # rows in memory at a time when a source is read block by block
@@ -94,13 +94,16 @@ class ParquetSource:
                         "expected *.parquet in it: name a file instead."
                     )
                 schemas = [_schema(file) for file in files]
+                for schema in schemas:
+                    once(schema.names, schema.names, self.name)
+                schemas = _decoded(schemas)
                 merged = pa.unify_schemas(schemas, promote_options="permissive")
                 hive = ds.HivePartitioning.discover(infer_dictionary=False)
                 if any("=" in part for file in files for part in file.relative_to(path).parts[:-1]):
                     guess = ds.dataset(
                         [str(file) for file in files], partitioning=hive, partition_base_dir=str(path)
                     )
-                    merged = pa.unify_schemas([merged, guess.schema], promote_options="permissive")
+                    merged = pa.unify_schemas(_decoded([merged, guess.schema]), promote_options="permissive")
                 self._dataset = ds.dataset(
                     [str(file) for file in files],
                     schema=merged,
@@ -154,6 +157,23 @@ def _schema(path: Path) -> pa.Schema:
     if path.stat().st_size == 0:
         raise DataError(f"{path.name} is empty; expected a Parquet file.")
     return pq.read_schema(path, memory_map=True)
+
+
+def _decoded(schemas: list[pa.Schema]) -> list[pa.Schema]:
+    """Dictionaries as what they hold, in columns that are not of one type in all files."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for field in (field for schema in schemas for field in schema):
+        kinds.setdefault(field.name, set()).add(field.type)
+    out = []
+    for schema in schemas:
+        fields = [
+            field.with_type(field.type.value_type)
+            if len(kinds[field.name]) > 1 and pa.types.is_dictionary(field.type)
+            else field
+            for field in schema
+        ]
+        out.append(pa.schema(fields))
+    return out
 
 
 def _as_table(frame: Any) -> pa.Table:

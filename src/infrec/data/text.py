@@ -62,7 +62,9 @@ class TextSource:
         elif any(recognised(field) or (field in wanted and not field.isdigit()) for field in rows[0]):
             self.columns = _distinct(rows[0])
             self._skip = blank + 1
-        elif _looks_like_data(rows[0]) or any(name.isdigit() for name in wanted):
+        elif _looks_like_data(rows[0]) or (
+            any(name.isdigit() for name in wanted) and not _all_look_like_data(rows[1:])
+        ):
             self.columns = _positional(rows)
             self.notes.append(f"{name} has no header; its columns were taken as {', '.join(self.columns)}")
         else:
@@ -122,7 +124,10 @@ class TextSource:
                 block_size=8 << 20,
             ),
             pacsv.ParseOptions(
-                delimiter=delimiter, quote_char='"' if self._quotes else False, invalid_row_handler=skipped
+                delimiter=delimiter,
+                quote_char='"' if self._quotes else False,
+                newlines_in_values=self._quotes,  # else a block may end inside a quoted value
+                invalid_row_handler=skipped,
             ),
             pacsv.ConvertOptions(
                 column_types=kinds,
@@ -182,7 +187,10 @@ def _explain(error: BaseException, name: str) -> DataError:
     if "Empty CSV" in text or "Could not skip" in text:
         return DataError(f"{name} has a header but no rows; expected at least one interaction.")
     if "straddling" in text:
-        return DataError(f"{name} has a row of more than 8 MB; expected one short line per interaction.")
+        return DataError(
+            f"{name} has a row of more than 8 MB, or a quote that is never closed; expected one short line "
+            "per interaction: close or remove the quote."
+        )
     return DataError(f"{name} cannot be read as delimited text ({text.splitlines()[0][:160].rstrip('.')}).")
 
 
@@ -201,6 +209,11 @@ def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
 def _looks_like_data(fields: Sequence[str]) -> bool:
     """Whether a first line without known names is a row: something after the first field is a number."""
     return any(re.fullmatch(r"\s*-?[0-9]+([.][0-9]+)?\s*", field) for field in fields[1:])
+
+
+def _all_look_like_data(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the rows after a first line that has no number all have one: it is a header then."""
+    return bool(rows) and all(_looks_like_data(row) for row in rows)
 
 
 def _positional(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CANONICAL_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # what int64 → text gives back unchanged
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+_LIST = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -115,6 +116,22 @@ def _number_codes(ids: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArra
     return to_numpy(encoded.indices), to_numpy(encoded.dictionary).astype(np.int64)
 
 
+def texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as strings for people to read: lists joined with `|`, null where there is no text for it."""
+    array = whole(column)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    try:
+        if any(test(array.type) for test in _LIST):
+            return pc.binary_join(array.cast(pa.list_(pa.string())), "|")
+        return array.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # a struct, for example
+        return pa.nulls(len(array), pa.string())
+    except pa.ArrowInvalid:  # bytes that are not UTF-8
+        values = [v.decode("utf8", "replace") if isinstance(v, bytes) else None for v in array.to_pylist()]
+        return pa.array(values, pa.string())
+
+
 def numbers(column: pa.ChunkedArray | pa.Array, what: str) -> NDArray[np.float64]:
     """A column as float64; NaN where it is missing or not a number."""
     array = whole(column)
@@ -180,19 +197,26 @@ def times(
     return to_numpy(array, 0), to_numpy(pc.is_null(array)) if array.null_count else None, form
 
 
+# Only days that exist, so that what matches can be cast.
+_DAY = (
+    r"[0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+    r"|02-(0[1-9]|1[0-9]|2[0-8]))"
+)
+_LEAP_DAY = r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29"
 _TIME_FORMS = {
     "whole": (pa.int64(), r"^-?[0-9]{1,18}$"),
     "number": (pa.float64(), r"^-?[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?$"),
     "date": (
         pa.timestamp("us"),
-        r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-        r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?)?$",
+        rf"^({_DAY}|{_LEAP_DAY})"
+        r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
+        r"([-+]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?)?$",
     ),
 }
 
 
 def _times_of_text(texts: pa.Array, like: str | None = None) -> tuple[pa.Array, str]:
-    """Integers, decimal numbers or ISO dates, whichever most rows are; null where a row is not."""
+    """Integers, decimal numbers or ISO dates (UTC unless they say), whichever most rows are; else null."""
     if like in (None, "whole"):
         try:
             return texts.cast(pa.int64()), "whole"
@@ -208,7 +232,8 @@ def _times_of_text(texts: pa.Array, like: str | None = None) -> tuple[pa.Array, 
         best = max(count, key=lambda form: count[form])
     kind, rule = _TIME_FORMS[best]
     readable = pc.if_else(pc.match_substring_regex(texts, rule), texts, pa.nulls(1, pa.string())[0])
-    try:
-        return readable.cast(kind), like or best
-    except pa.ArrowInvalid:  # the 30th of February
-        return pa.nulls(len(texts), pa.int64()), like or best
+    if best == "date" and pc.any(pc.match_substring_regex(readable, r":.*[-+]")).as_py():
+        readable = pc.replace_substring_regex(readable, r"^(.{10})$", r"\1 00:00")
+        readable = pc.replace_substring_regex(readable, r"^(.{10}[^-+]+)$", r"\1Z")
+        kind = pa.timestamp("us", "UTC")  # with it, Arrow expects an offset in every row
+    return readable.cast(kind), like or best
