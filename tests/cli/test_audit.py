@@ -6,10 +6,19 @@ import html
 import json
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from infrec.cli.app import run
+from infrec.cli.audit import _members, opened
+from infrec.cli.protection import public_items
+from infrec.data import Interactions
 from infrec.distillation import Summary
+from infrec.errors import DataError
+from infrec.models import PopRec
+from infrec.privacy import Released
 from tests.cli.conftest import Infrec
 
 QUICK = ("--users", "8", "--steps", "4", "--per-user", "6", "--set", "validate_every=2")
@@ -60,6 +69,64 @@ def test_without_a_control_membership_is_not_zero(
     assert ran.document["not_measured"]["membership"].startswith("not measurable")
     shown = infrec("audit", model, "--against", ratings, "--control", ratings, "-o", tmp_path / "report")
     assert shown.code == 0 and "audit.html" in shown.out
+    assert "40 of the control's 40 users have ids that are in --against too" in " ".join(shown.err.split())
+    ran = infrec("audit", model, "--against", ratings, "--shadows", "4", "-o", tmp_path / "report")
+    assert ran.code == 2 and "no control group" in ran.err
+
+
+def test_a_model_of_the_train_part_is_attacked_with_train_histories(
+    infrec: Infrec, ratings: Path, model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "train-only"
+    words = ("--model", "infinite-ae", "--set", "reg=1", "--train-only", "-o", out)
+    assert infrec("fit", ratings, *words).code == 0
+    log = Interactions.read(ratings)
+    released, about = opened(out)
+    members, _, cut = _members(log, released, about, 42)
+    assert cut and members.n_interactions == released.model.log.n_interactions < log.n_interactions
+    whole, _, cut = _members(log, *opened(model), 42)
+    assert not cut and whole.n_interactions == log.n_interactions
+    ran = infrec("audit", out, "--against", ratings, "-o", tmp_path / "report", "--json")
+    assert ran.code == 0 and ran.document["neighbours"]["copies"] == members.n_users
+    # A model of somebody else's rows is no list of members.
+    others = Released.of_model(PopRec().fit(Interactions.from_csr(np.ones((2, 2)), items=["a", "b"])))
+    assert _members(log, others, {}, 42)[0] is log
+
+
+@pytest.mark.parametrize(
+    ("text", "ids", "titles"),
+    [
+        ("item\n007\n7\n1e5\n", ["007", "1e5", "7"], None),
+        ("item\n10\n9\n9\n", [9, 10], None),
+        ("i2\ni1\n", ["i1", "i2"], None),
+        ("12\n3\n", [3, 12], None),
+        ("7,3.5\n12,4.0\n", [7, 12], None),
+        ("movieId,title\n2,Two\n1,One\n", [1, 2], ["One", "Two"]),
+        ("title,id\nOne,a\n,b\n", ["a", "b"], ["One", ""]),
+        ("item\n2020-01-01\n", ["2020-01-01"], None),
+        ("user,item,title\nu,b,B\nv,a,A\n", ["a", "b"], None),
+        ("item,title,seen_by\nb,B,u\na,A,v\n", ["a", "b"], ["A", "B"]),
+    ],
+)
+def test_a_catalogue_has_the_ids_that_a_log_has(
+    text: str, ids: list[object], titles: list[str] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "items.csv").write_text(text)
+    items, info = public_items(tmp_path / "items.csv")
+    assert items.ids.to_pylist() == ids
+    assert (None if info is None else info.to_pydict()) == (None if titles is None else {"title": titles})
+
+
+def test_what_is_no_catalogue(tmp_path: Path) -> None:
+    for text, says in (("title,item\nx,\n", "names no item"), ("code,price\na,b\n", "header"), ("", "empty")):
+        (tmp_path / "items.csv").write_text(text)
+        with pytest.raises(DataError, match=says):
+            public_items(tmp_path / "items.csv")
+    table = pa.table({"code": ["b", "a"], "title": ["B", "A"]})
+    pq.write_table(table, tmp_path / "items.parquet")
+    items, info = public_items(tmp_path / "items.parquet")
+    assert items.ids.to_pylist() == ["a", "b"] and info is not None
+    assert info.column("title").to_pylist() == ["A", "B"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from infrec.data import Interactions
+from infrec.distillation.config import Config
 from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
 from infrec.privacy import Audit, Released, audit, groups, linkage, shadows
@@ -114,10 +115,25 @@ def test_planted_members_are_found_and_absent_ones_are_not(people: tuple[Interac
     own = linkage.owners(rows, everybody, support)
     np.testing.assert_array_equal(own, np.arange(100))
     targets, numbers = linkage.auxiliary(everybody, 16, 0, support, np.random.default_rng(1))
-    found = linkage.match(targets, rows, support=support)
+    found = linkage.match(targets, rows, support=support, whose=(own, numbers))
     planted = numbers < 100
-    right = linkage._credit(found, own, numbers)
+    right = linkage._credit(found)
     assert right[planted].mean() > 0.95 and right[~planted].sum() == 0
+
+
+def test_equal_rows_share_the_credit() -> None:
+    """Item 0 stands in rows 0 and 1, so each is named with chance ½, whichever comes first."""
+    rows = sp.csr_array(np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1]], np.float32))
+    targets = sp.csr_array(np.array([[1, 0, 0]] * 4 + [[0, 0, 0]], np.float32))
+    support = np.array([2, 2, 2])
+
+    def credit(owners: list[int]) -> list[float]:
+        whose = (np.array(owners), np.arange(5))
+        return linkage._credit(linkage.match(targets, rows, support=support, whose=whose)).tolist()
+
+    assert credit([0, 1, 2]) == [0.5, 0.5, 0.0, 0.0, 0.0]
+    assert credit([3, 3, 0]) == [0.0, 0.0, 0.0, 1.0, 0.0], "both tied rows are theirs"
+    assert credit([4, 4, 4]) == [0.0] * 5, "nothing is known of person 4"
 
 
 def test_known_items_are_right_and_wrong_in_the_promised_numbers(
@@ -140,6 +156,8 @@ def test_without_a_control_membership_is_not_measurable(people: tuple[Interactio
     assert all(each.control is None for each in found.linkage)
     assert "could not be measured" in paragraph(found)
     assert "not measurable" in page.render(found, plots=False).lower()
+    with pytest.raises(ConfigError, match="no control group"):
+        audit(released(members), members, shadow_runs=4)
 
 
 def test_the_likelihood_ratio_beats_the_score_it_is_made_of() -> None:
@@ -174,6 +192,30 @@ def test_shadows_are_made_as_the_release_was(people: tuple[Interactions, Interac
     assert found.membership[-1].tpr["10 %"].value > 0.4
     with pytest.raises(ConfigError, match="even number"):
         audit(Released.summary(sample), members, control, shadow_runs=3)
+
+
+def test_a_shadow_has_the_share_of_interactions_of_a_sample(
+    people: tuple[Interactions, Interactions],
+) -> None:
+    from infrec.samplers import sample
+
+    members, _ = people
+    tenth = sample(members, strategy="interaction-rns", percent=10, seed=1)
+    for percent in (10, None):
+        about = {"strategy": "interaction-rns", "percent": percent, "reg_grid": [1.0]}
+        remake = Released.summary(Summary.of(tenth, about=about, kind="sample")).remake
+        assert remake is not None
+        rows = remake(members, 5).rows
+        assert rows is not None and rows.nnz == tenth.n_interactions
+
+
+def test_a_continued_summary_has_no_shadows(people: tuple[Interactions, Interactions]) -> None:
+    members, control = people
+    about = {"reg_grid": [1.0], "periods": 2, "settings": Config().to_dict()}
+    continued = Released.summary(Summary.of(members, about=about))
+    assert continued.remake is None
+    with pytest.raises(ConfigError, match="continued over 2 periods"):
+        audit(continued, members, control, shadow_runs=4)
 
 
 def test_a_model_without_histories_is_asked_for_scores(

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
 from infrec.data import Interactions, registry
 from infrec.distillation import (
     Summary,
-    clipping,
     distill,
     guarantee,
     guaranteed,
-    noisy_steps,
-    objective,
     release,
 )
 from infrec.distillation.checkpoint import Interrupted
 from infrec.distillation.config import Config
-from infrec.distillation.objective import Form, Users
 from infrec.errors import ConfigError, DataError
 from infrec.experiments import leakage
 from infrec.splits import Split, holdout
@@ -122,51 +118,6 @@ def test_items_of_a_single_user_are_not_named() -> None:
         release.release(sp.csr_array(x[:40]), 50.0, secret=1, threshold_delta=1e-4)
 
 
-# ---- clipped gradients ------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "form", [Form(), Form("standardised", 0.3, sharpness=0.5, user_power=0.5, precision="highest")]
-)
-@pytest.mark.parametrize("clip", [1e9, 0.05])
-def test_clipping_is_exact_for_every_user(form: Form, clip: float) -> None:
-    """Against a loop over users, each with its own automatic gradient by X̂ and α, clipped by hand."""
-    rng = np.random.default_rng(4)
-    n, d, mu = 9, 14, 5
-    x = (rng.random((n, d)) < 0.4).astype(np.uint8)
-    x_hat, alpha = (jnp.asarray(rng.random((mu, d)), jnp.float32) for _ in range(2))
-    key = jnp.asarray([3, 4], jnp.uint32)
-
-    def users(rows: np.ndarray, blocks: int) -> Users:
-        shape = (blocks, len(rows) // blocks)
-        return Users(
-            jnp.asarray(x[rows].reshape(*shape, d)),
-            jnp.asarray(rows.astype(np.uint32).reshape(shape)),
-            jnp.ones(shape, jnp.float32),
-            jnp.float32(1),
-        )
-
-    one = jax.jit(jax.grad(lambda a, b, who: objective.outer(a, b, who, key, form), argnums=(0, 1)))
-    expected = [np.zeros((mu, d)), np.zeros((mu, d))]
-    shares = []
-    for row in range(n):
-        by = [np.asarray(g, np.float64) for g in one(x_hat, alpha, users(np.array([row]), 1))]
-        share = min(1.0, clip / max(np.sqrt(sum((g**2).sum() for g in by)), 1e-30))
-        shares.append(share)
-        expected = [e + share * g for e, g in zip(expected, by, strict=True)]
-    found = clipping.clipped_sum(x_hat, alpha, users(np.arange(n), 3), key, form, clip)
-    for mine, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(np.asarray(mine), theirs, rtol=2e-4, atol=2e-5 * np.abs(theirs).max())
-    assert (min(shares) < 1) == (clip < 1)
-
-
-def test_a_step_moves_by_noise_alone_where_nobody_is(small_log: Interactions) -> None:
-    """Noisy steps on an empty log: the gradient is clip · σ · noise, whatever the users would have said."""
-    config = Config.of("soft", users=4, steps=2, per_user=10.0, mass=10.0)
-    nobody = sp.csr_array((30, 60), dtype=np.float32)
-    one, other = (noisy_steps.run(nobody, config, 1.0) for _ in range(2))
-    assert one.shape == (4, 60) and np.isfinite(one).all()
-    assert not np.array_equal(one, other), "the noise is new each time: it has no seed"
-
-
 # ---- the whole ---------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def demo() -> Split:
@@ -216,6 +167,36 @@ def test_without_a_catalogue_only_items_that_stand_out_are_named(demo: Split) ->
     assert (at >= 0).all() and demo.train.item_counts[at].min() > 10
     assert found.titles is not None and demo.train.titles is not None
     assert found.titles.to_pylist() == [demo.train.titles[n].as_py() for n in at]
+
+
+def test_ids_that_are_not_named_leave_no_trace() -> None:
+    """Two logs, one with somebody's item `abc`: what is named has the same type, order and titles."""
+    told = release.Release(np.ones(4), np.array([1, 0, 2]), np.ones(3), np.ones((3, 3), np.float32), 1.0)
+    rows = sp.csr_array(np.array([[1, 0, 0], [0, 1, 1]], np.float32))
+    made = []
+    for ids in ([2, 10, 30, 31], ["10", "2", "30", "abc"]):
+        log = Interactions.from_csr(np.ones((2, 4)), items=ids, titles=[f"title {one}" for one in ids])
+        where = np.asarray(log.items.positions([2, 10, 30]))[[1, 0, 2]]  # told: 10, 2, 30
+        made.append(guaranteed._log(rows, replace(told, items=where), log, None))
+    assert made[0].items == made[1].items and made[0].items.ids.to_pylist() == [2, 10, 30]
+    np.testing.assert_array_equal(made[0].matrix.toarray(), [[0, 1, 0], [1, 0, 1]])
+    np.testing.assert_array_equal(made[0].matrix.toarray(), made[1].matrix.toarray())
+    assert made[0].titles == made[1].titles
+    words = Interactions.from_csr(np.ones((2, 3)), items=["b", "7", "a"])
+    named = guaranteed._log(rows, told, words, None).items.ids.to_pylist()
+    assert named == ["7", "a", "b"]
+
+
+@pytest.mark.parametrize("mechanism", ["sums", "gradients"])
+def test_titles_are_those_of_the_catalogue_or_none(mechanism: str, demo: Split) -> None:
+    """The log's own would say whether its items are just the public ones."""
+    settings = {"users": 5, "noise_multiplier": 1.0, "delta": 1e-6, "steps": 2, "mechanism": mechanism}
+    public = demo.train.items
+    assert demo.train.titles is not None
+    assert distill(demo, catalogue=public, **settings).titles is None
+    told = pa.table({"title": [f"film {n}" for n in range(len(public))]})
+    found = distill(demo, catalogue=public, catalogue_info=told, **settings).titles
+    assert found is not None and found.to_pylist() == told.column("title").to_pylist()
 
 
 def test_it_runs_without_the_accountant(demo: Split, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,10 +117,12 @@ def _audited(
 
     released, about = opened(release)
     log = reading.load(against, progress)
-    members, aside = _members(log, released, about, seed)
+    members, aside, cut = _members(log, released, about, seed)
     control_from = "users set aside at distillation"
     if control is not None:
-        aside, control_from = _control(reading.load(control, progress), released, about, seed), "given"
+        others = reading.load(control, progress)
+        _note_shared(log, others)
+        aside, control_from = _cut(others, about, seed) if cut else others, "given"
     return attack(
         released,
         members,
@@ -153,24 +155,41 @@ def opened(release: Path) -> tuple[Released, dict[str, Any]]:
 
 def _members(
     log: Interactions, released: Released, about: dict[str, Any], seed: int
-) -> tuple[Interactions, Interactions | None]:
-    """The people whose histories went in, as they did, and those who were set aside."""
+) -> tuple[Interactions, Interactions | None, bool]:
+    """The people whose histories went in, as they did, those who were set aside, and whether the histories
+    are train parts."""
+    from infrec.privacy.groups import over
     from infrec.splits import holdout, set_aside
 
-    if released.about["kind"] == "model":
-        return log, None
+    if released.about["kind"] == "model":  # which may hold the train parts alone (`fit --train-only`)
+        held = released.model.log
+        at = log.users.positions(held.users.ids)
+        whole = over(log, held.items)[at]
+        if (at < 0).any() or whole.multiply(held.matrix > 0).nnz < held.n_interactions:
+            return log, None, False  # it was fitted on something else, such as a summary
+        return held, None, held.n_interactions < whole.nnz
     split = holdout(log, seed=int(about.get("seed", seed)))
     if (rule := about.get("set_aside")) is None:
-        return split.train, None
+        return split.train, None, True
     kept, aside = set_aside(split, rule["share"], rule["seed"])
-    return kept.train, aside
+    return kept.train, aside, True
 
 
-def _control(log: Interactions, released: Released, about: dict[str, Any], seed: int) -> Interactions:
+def _cut(log: Interactions, about: dict[str, Any], seed: int) -> Interactions:
     """Given people, cut like the members: a longer history would tell the groups apart by itself."""
     from infrec.splits import holdout
 
-    return log if released.about["kind"] == "model" else holdout(log, seed=int(about.get("seed", seed))).train
+    return holdout(log, seed=int(about.get("seed", seed))).train
+
+
+def _note_shared(log: Interactions, control: Interactions) -> None:
+    """Say so where the control may be the very people who went in: it would then hide every leak."""
+    shared = int((log.users.positions(control.users.ids) >= 0).sum())
+    if shared:
+        console.note(
+            f"{shared:,} of the control's {control.n_users:,} users have ids that are in --against too; a "
+            "control of people who were in the log hides what leaks, so check that they are others."
+        )
 
 
 def _into_card(release: Path, found: Audit) -> Path | None:

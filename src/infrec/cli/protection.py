@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from infrec.errors import DataError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from infrec.data import Vocabulary
     from infrec.distillation import Summary
     from infrec.splits import Split
@@ -37,35 +39,52 @@ def settings(
     guaranteed.refuse({**run, "search": search}, mechanism, catalogue is not None)
     if epsilon is not None and noise_multiplier is None:  # is the accountant there?
         guarantee.multiplier_for(epsilon, delta, public_items=catalogue is not None)
-    items = None if catalogue is None else public_items(catalogue)
+    items, info = (None, None) if catalogue is None else public_items(catalogue)
     return {
         "epsilon": epsilon,
         "delta": delta,
         "noise_multiplier": noise_multiplier,
         "mechanism": mechanism,
         "catalogue": items,
+        "catalogue_info": info,
     }
 
 
-def public_items(path: Path) -> Vocabulary:
-    """A list of item ids: the column `item` (or the first one) of a Parquet or CSV file, each once."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+def public_items(path: Path) -> tuple[Vocabulary, pa.Table | None]:
+    """The ids of a list of items, read as those of a log are, and the titles and genres that it has."""
+    from infrec.data import columns as col
+    from infrec.data.assemble import item_info, number
+    from infrec.data.read import items_source
+    from infrec.data.text import TextSource
+    from infrec.data.values import encode
 
-    from infrec.data import Vocabulary
-
-    try:
-        table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
-    except (OSError, pa.ArrowException) as failure:
-        raise DataError(
-            f"cannot read the catalogue {path}: {failure}; expected a Parquet or CSV file."
-        ) from None
-    names = table.column_names
-    column = next((name for name in ("item", "item_id", "itemId", "id") if name in names), names[0])
-    ids = table.column(column).combine_chunks().unique().drop_null()
-    if not len(ids):
-        raise DataError(f"the catalogue {path} names no item; expected a column of item ids.")
-    return Vocabulary.of(ids)
+    source = items_source(path)
+    key = col.find("item", source.columns)
+    key = key or next((name for name in source.columns if col.normalised(name) == "id"), None)
+    headless = False
+    if isinstance(source, TextSource):
+        known = key is not None or any(col.recognised(name) for name in source.columns)
+        if not known and len(source.columns) > 1:
+            raise DataError(
+                f"the catalogue {path.name} has no column that is recognised as the item; it has "
+                f"{col.listed(source.columns)}: give it a header that names the column of ids `item`."
+            )
+        headless = not known or bool(source.notes)  # a note: its first line is a row
+        if not known:
+            source = TextSource(lambda: path.open("rb"), path.name, header=["item"])
+        key = source.columns[0] if headless else key
+    key = key or source.columns[0]
+    table, _ = source.load([key])
+    codes, ids = encode(table.column(key), from_text=source.from_text, what="item")
+    items = number(codes[codes >= 0], ids)[1]
+    if not len(items):
+        raise DataError(f"the catalogue {path.name} names no item; expected a column of item ids.")
+    # Of a table with users nothing but the ids is taken: what stands beside them is somebody's.
+    if headless or col.find("user", source.columns):
+        return items, None
+    info = item_info(source, items, key)
+    told = [name for name in ("title", "genres") if name in info.column_names]
+    return items, info.select(told) if told else None
 
 
 def without_some(split: Split, share: float | None, seed: int) -> Split:

@@ -57,7 +57,10 @@ def clipped_sum(
             + 4 * (p * r * gram).sum(axis=1)
             + 4 * (r * r * squares).sum(axis=1)
         )
-        share = jnp.minimum(1.0, clip / jnp.maximum(norm, 1e-30))[:, None]
+        # A user whose norm is no number has no share: a single NaN would undo everybody's, and the noise.
+        known = jnp.isfinite(norm)[:, None]
+        given, kernel, slope, p, r = (jnp.where(known, part, 0.0) for part in (given, kernel, slope, p, r))
+        share = jnp.where(known, jnp.minimum(1.0, clip / jnp.maximum(norm, 1e-30))[:, None], 0.0)
         by_x, by_squares, by_alpha = sums
         return (
             by_x + jnp.matmul((share * p).T, given, precision=form.precision),

@@ -42,7 +42,10 @@ SPLIT_NOT_COVERED = (
     "independent for each of them."
 )
 PUBLIC_ITEMS = "the list of items was given and is taken as public"
-THRESHOLD_ITEMS = "only items that stand out from the noise are named, which takes half of δ"
+THRESHOLD_ITEMS = (
+    "only items that stand out from the noise are named, which takes half of δ; their titles are taken as "
+    "public"
+)
 
 
 def multiplier_for(epsilon: float, delta: float, *, public_items: bool, times: int = 1) -> float:

@@ -13,16 +13,21 @@ from __future__ import annotations
 
 import secrets
 import time
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.data import Interactions, Vocabulary
+from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.interactions import canonical
+from infrec.data.values import CANONICAL_INTEGER
 from infrec.distillation import guarantee
 from infrec.distillation.config import Config
 from infrec.distillation.guarantee import Mechanism
@@ -61,6 +66,7 @@ def distill(
     noise_multiplier: float | None = None,
     mechanism: Mechanism = "sums",
     catalogue: Vocabulary | None = None,
+    catalogue_info: pa.Table | None = None,
     users: int | None = None,
     seed: int | None = None,
     run_directory: Path | None = None,
@@ -71,7 +77,8 @@ def distill(
     """A summary with (ε, δ). epsilon: needs dp-accounting. noise_multiplier: instead of it, runs anywhere.
 
     catalogue: the public list of items; without it, which items exist is itself released under the guarantee
-    (by sums alone). Other settings are those of `distill`, and act on invented users alone.
+    (by sums alone). catalogue_info: what is publicly known of them, such as titles; the log's are not taken.
+    Other settings are those of `distill`, and act on invented users alone. Weights count as 1.
     """
     import jax
 
@@ -87,7 +94,8 @@ def distill(
     if (epsilon is None) == (noise_multiplier is None):
         raise ConfigError("expected exactly one of epsilon and noise_multiplier.")
     public = catalogue is not None
-    times = int(settings.get("steps") or NOISY_STEPS) if mechanism == "gradients" else 1
+    asked = settings.get("steps") or getattr(settings.get("config"), "steps", None)
+    times = int(asked or NOISY_STEPS) if mechanism == "gradients" else 1
     if epsilon is not None:
         noise_multiplier = guarantee.multiplier_for(epsilon, delta, public_items=public, times=times)
     sigma = float(noise_multiplier or 0.0)
@@ -97,15 +105,17 @@ def distill(
             "noise promises nothing."
         )
     log = data.train if isinstance(data, Split) else data
-    train = _over(log, catalogue) if catalogue is not None else log.matrix
+    train = binary(_over(log, catalogue) if catalogue is not None else log.matrix)
     place = None if run_directory is None else Path(run_directory)
     settings |= {"users": users, "seed": 42 if seed is None else seed}
+    over = None if catalogue is None else _nobody(catalogue, catalogue_info)
     if mechanism == "gradients":
-        assert catalogue is not None
-        made = _by_gradients(train, log, catalogue, sigma, times, settings, place, resume, progress)
+        assert over is not None
+        names = names_of(log.users)
+        made = _by_gradients(train, names, over, sigma, times, settings, place, resume, progress)
     else:
         told = _released(train, sigma, delta, public, place, resume)
-        made = _by_sums(told, log, catalogue, settings, place, resume, progress)
+        made = _by_sums(told, log, over, settings, place, resume, progress)
     promise = guarantee.statement(
         mechanism, sigma, delta, epsilon=epsilon, public_items=public, times=times,
         own_split=not isinstance(data, Split) or data.name == "own",
@@ -138,7 +148,7 @@ def refuse(settings: dict[str, Any], mechanism: str = "sums", public_items: bool
 def _by_sums(
     told: Release,
     log: Interactions,
-    catalogue: Vocabulary | None,
+    public: Interactions | None,
     settings: dict[str, Any],
     place: Path | None,
     resume: bool,
@@ -149,7 +159,7 @@ def _by_sums(
 
     people = Population.fit(told, seed=settings["seed"], progress=progress)
     count = int(np.clip(500 * round(told.users / 500), FEWEST, MOST))
-    invented = _log(people.draw(count, seed=settings["seed"]), told, log, catalogue)
+    invented = _log(people.draw(count, seed=settings["seed"]), told, log, public)
     if "config" not in settings:  # invented people may be learnt by heart
         settings = {"steps": INVENTED_STEPS, "targets": "own", **settings}
     run = None if place is None else place / "distillation"
@@ -189,18 +199,34 @@ def _released(
     return told
 
 
-def _log(rows: sp.csr_array, told: Release, log: Interactions, catalogue: Vocabulary | None) -> Interactions:
+def _log(rows: sp.csr_array, told: Release, log: Interactions, public: Interactions | None) -> Interactions:
     """Invented users as a log: over the public items, or over those that may be named."""
     users = Vocabulary.numbered(rows.shape[0])
-    if catalogue is not None:
+    if public is not None:
         wide = rows.tocoo()
         where = (wide.row, told.items[wide.col])
-        matrix = canonical(sp.csr_array((wide.data, where), shape=(rows.shape[0], len(catalogue))))
-        return Interactions(matrix, users, catalogue, item_info=_info(log, catalogue))
-    order = np.argsort(told.items)
-    named = Vocabulary(log.items.take(told.items[order]))
-    info = None if log.item_info is None else log.item_info.take(told.items[order])
+        matrix = canonical(sp.csr_array((wide.data, where), shape=(rows.shape[0], public.n_items)))
+        return Interactions(matrix, users, public.items, item_info=public.item_info)
+    # Type and order follow from the named ids alone: the log's own would tell of ids that are not named.
+    ids = log.items.take(told.items).cast(pa.string())
+    if pc.all(pc.match_substring_regex(ids, CANONICAL_INTEGER)).as_py():
+        ids = ids.cast(pa.int64())
+    order = to_numpy(pc.sort_indices(ids)).astype(np.int64)
+    info = None if log.item_info is None else log.item_info.take(from_numpy(told.items[order]))
+    named = Vocabulary(ids.take(from_numpy(order)))
     return Interactions(canonical(rows[:, order]), users, named, item_info=info)
+
+
+def _nobody(catalogue: Vocabulary, info: pa.Table | None) -> Interactions:
+    """The public items with what is publicly known of them: titles of the log would tell what is in it."""
+    empty = sp.csr_array((0, len(catalogue)), dtype=np.float32)
+    return Interactions(empty, Vocabulary.numbered(0), catalogue, item_info=info)
+
+
+def binary(matrix: sp.csr_array) -> sp.csr_array:
+    """Every interaction as 1: one user's weights have no bound."""
+    ones = np.ones(matrix.nnz, np.float32)
+    return sp.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _over(log: Interactions, catalogue: Vocabulary) -> sp.csr_array:
@@ -216,16 +242,17 @@ def _over(log: Interactions, catalogue: Vocabulary) -> sp.csr_array:
     return canonical(sp.csr_array((coo.data[there], where), shape=(log.n_users, len(catalogue))))
 
 
-def _info(log: Interactions, catalogue: Vocabulary) -> Any:
-    """Titles go along only where the log's items are the public ones: others would tell which are in it."""
-    return log.item_info if catalogue == log.items else None
-
-
 # ---- by gradients ------------------------------------------------------------------------------------------
+def names_of(users: Vocabulary) -> np.ndarray:
+    """A number for each user that follows from the id alone; two may have the same one."""
+    ids = users.ids.cast(pa.string()).to_pylist()
+    return np.fromiter((zlib.crc32(one.encode()) for one in ids), np.uint32, len(ids))
+
+
 def _by_gradients(
     train: sp.csr_array,
-    log: Interactions,
-    catalogue: Vocabulary,
+    names: np.ndarray,
+    public: Interactions,
     sigma: float,
     times: int,
     settings: dict[str, Any],
@@ -241,7 +268,13 @@ def _by_gradients(
     base = given.pop("config", None) or Config.of(given.get("mode", "soft"), rate=NOISY_RATE)
     count = given.get("users", base.users)
     total, gamma = given.pop("total", None), given.pop("gamma", None)
-    size = float(gamma or (total / count if total else given.get("per_user") or noisy_steps.PER_USER))
+    given_size = gamma or (total / count if total else given.get("per_user") or base.per_user)
+    size = float(given_size or noisy_steps.default_size(public.n_items))
+    if size >= public.n_items:
+        raise ConfigError(
+            f"{size:g} interactions per synthetic user were asked for, but there are {public.n_items:,} "
+            "items; expected fewer, or every row would hold them all."
+        )
     settled = {"steps": times, "per_user": size, "mass": size, "targets": "own"}
     config = replace(base, **given | settled)
     began = time.perf_counter()
@@ -249,6 +282,7 @@ def _by_gradients(
         train,
         config,
         sigma,
+        names=names,
         place=None if place is None else place / "steps",
         resume=resume,
         progress=progress,
@@ -272,10 +306,4 @@ def _by_gradients(
         "settings": config.to_dict(),
         "history": [],
     }
-    over = Interactions(
-        sp.csr_array((0, len(catalogue)), dtype=np.float32),
-        Vocabulary.numbered(0),
-        catalogue,
-        item_info=_info(log, catalogue),
-    )
-    return Summary.of_array(x_hat, over, about)
+    return Summary.of_array(x_hat, public, about)

@@ -5,6 +5,10 @@ with σ/√T. Nothing else of the run looks at the data: the logits start as noi
 the number of steps are settings, there is no validation, and the loss is not kept. The noise of a step is a
 function of a secret and the step's number, so a step that is repeated after an interruption has the same
 noise and tells nothing new.
+
+Which items of a user are hidden in a step follows from the secret and the user's id, never from the row
+number: without one user everybody else's items are hidden as before, and the clipped sum changes by that
+user's share alone.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
     import scipy.sparse as sp
     from jaxtyping import Array
+    from numpy.typing import NDArray
 
 CLIP = 1.0  # Adam does not see the scale of gradients, only what clipping does to their shares
 PER_USER = 100.0
@@ -62,8 +67,8 @@ def noisy_step(
         return x_hat, objective.fit(x_hat, jnp.exp(state.log_reg), depth=config.depth)
 
     (x_hat, alpha), pull = jax.vjp(made, state.logits)
-    sums = clipping.clipped_sum(x_hat, alpha, users, noise.fold(step_key, 2), form, clip)
-    keys = jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(secret), at))
+    *keys, masks = jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(secret), at), 3)
+    sums = clipping.clipped_sum(x_hat, alpha, users, jax.random.key_data(masks), form, clip)
     noisy = tuple(
         one + clip * multiplier * jax.random.normal(key, one.shape)
         for one, key in zip(sums, keys, strict=True)
@@ -77,18 +82,23 @@ def run(
     config: Config,
     multiplier: float,
     *,
+    names: NDArray[np.uint32] | None = None,
     clip: float = CLIP,
     place: Path | None = None,
     resume: bool = False,
     progress: Progress = silent,
 ) -> np.ndarray:
-    """The summary after `config.steps` noisy steps. multiplier: σ of one step. place: for checkpoints."""
+    """The summary after `config.steps` noisy steps. multiplier: σ of one step. place: for checkpoints.
+
+    names: a number for each user's id, by which items are hidden. Without them it is the row's, which still
+    keeps the promise: the secret makes all users' choices independent and alike, so that two logs may be
+    compared with the same choices for the same user.
+    """
     assert config.steps is not None
     count, compiled_for = config.steps, config.compiled_for()
-    on_gpu = jax.default_backend() == "gpu"
-    users = Feed(train, batch=None, parts=1, seed=0, on_gpu=on_gpu).at(0, 0)
+    users = everybody(train, names)
     words = generator(config.seed, "noisy steps").integers(0, 2**32, 2, dtype=np.uint32)
-    size = round(config.per_user or PER_USER)
+    size = round(config.per_user or default_size(train.shape[1]))
     data = Data(jnp.full(config.users, size, jnp.int32), jnp.float32(1), jnp.asarray(words))
     first = generator(config.seed, "noisy start").standard_normal((config.users, train.shape[1]))
     state, done = steps.begin(jnp.asarray(first, jnp.float32), config.reg), 0
@@ -115,6 +125,17 @@ def run(
             if stop is not None and stop.is_set() and at + 1 < count:
                 raise Interrupted(f"stopped at step {at + 1} of {count}; {place} resumes from there.")
     return np.asarray(steps.summary(state.averaged, data, jnp.uint32(count), compiled_for))
+
+
+def everybody(train: sp.csr_array, names: NDArray[np.uint32] | None = None) -> Users:
+    """All users, in blocks, each under its name."""
+    users = Feed(train, batch=None, parts=1, seed=0, on_gpu=jax.default_backend() == "gpu").at(0, 0)
+    return users if names is None else users._replace(user=jnp.asarray(names)[users.user])
+
+
+def default_size(n_items: int) -> float:
+    """Interactions of a synthetic user: 100, at most a third of the items, or rows would hold them all."""
+    return min(PER_USER, max(1.0, float(n_items // 3)))
 
 
 def _arrays(state: State, secret: np.ndarray) -> dict[str, np.ndarray]:

@@ -51,6 +51,8 @@ def audit(
         raise DataError(
             "none of the log's users has an item of the release; expected the log it was made from."
         )
+    if shadow_runs:
+        _check_shadows(released, who)
     watch = Stopwatch()
     missing: dict[str, str] = {}
     found: dict[str, Any] = {}
@@ -94,10 +96,6 @@ def _membership(
     scores = _scores(released, everybody, seed, progress)
     observed = dict(scores)
     if shadow_runs:
-        if released.remake is None:
-            raise ConfigError(
-                "this release does not say how it was made, so shadows cannot be; expected one by infrec."
-            )
         scores["likelihood"] = shadows.likelihood(
             observed,
             lambda rows, at: _shadow(released, everybody, rows, seed + at + 1),
@@ -115,6 +113,24 @@ def _membership(
         "popularity": roc.compared("popularity", *who.split(alone), seed=seed, delta=delta),
         "worst": _worst(who, scores),
     }
+
+
+def _check_shadows(released: Released, who: Groups) -> None:
+    """Refuse shadows that would be good for nothing or cannot be made, before the attacks begin."""
+    if not who.measurable:
+        raise ConfigError(
+            "shadows are there to tell members from others, but there is no control group; distil with "
+            "--set-aside 0.1, give one with --control FILE, or leave out --shadows."
+        )
+    if (periods := released.about.get("periods", 1)) > 1:
+        raise ConfigError(
+            f"this summary was continued over {periods} periods, and a shadow would need the logs of all of "
+            "them; leave out --shadows, or audit a summary of one log."
+        )
+    if released.remake is None:
+        raise ConfigError(
+            "this release does not say how it was made, so shadows cannot be; expected one by infrec."
+        )
 
 
 def _scores(

@@ -55,11 +55,9 @@ def linkage(
         wrong = int(WRONG * known)
         targets, who = auxiliary(everybody, known, wrong, support, generator(seed, "known items", str(known)))
         if len(who):
-            attack = match(targets, released, support=support)
-            baseline = match(targets, alone, support=support)
-            found.append(
-                _judged(attack, baseline, own, alone_own, who, groups, released.shape[0], known, wrong)
-            )
+            attack = match(targets, released, support=support, whose=(own, who))
+            baseline = match(targets, alone, support=support, whose=(alone_own, who))
+            found.append(_judged(attack, baseline, own, who, groups, known, wrong))
         progress("linkage", at + 1, len(KNOWN))
     return found
 
@@ -111,33 +109,31 @@ def _judged(
     attack: Matches,
     baseline: Matches,
     own: NDArray[np.int64],
-    alone_own: NDArray[np.int64],
     who: NDArray[np.int64],
     groups: Groups,
-    rows: int,
     known: int,
     wrong: int,
 ) -> Linkage:
     n = groups.members.shape[0]
     inside, outside = who < n, who >= n
-    right = _credit(attack, own, who)
-    linked = np.unique(attack.index[inside & (right > 0)])
+    right = _credit(attack)
+    named = (attack.index >= 0) & (own[attack.index] == who)
+    linked = np.unique(attack.index[inside & named])
     return Linkage(
         known,
         wrong,
         _rate(right[inside]),
-        _rate(_credit(baseline, alone_own, who)[inside]),
+        _rate(_credit(baseline)[inside]),
         _rate(right[outside]) if outside.any() else None,
         _rate((right * attack.accepted)[inside]),
-        len(linked) / rows,
+        len(linked) / len(own),
     )
 
 
-def _credit(found: Matches, own: NDArray[np.int64], who: NDArray[np.int64]) -> NDArray[np.float64]:
-    """1 where the named row is the target's, shared among rows that match equally well."""
-    there = found.index >= 0
-    right = there & (own[np.maximum(found.index, 0)] == who)
-    return np.where(right, 1.0 / np.maximum(found.ties, 1), 0.0)
+def _credit(found: Matches) -> NDArray[np.float64]:
+    """The chance that a row of the target's is named, where one of those that match equally well is drawn."""
+    assert found.own is not None
+    return np.where(found.index >= 0, found.own / np.maximum(found.ties, 1), 0.0)
 
 
 def _rate(right: NDArray[np.float64]) -> Rate:

@@ -14,7 +14,7 @@ not in it are claimed (0.3 % and 0.2 %, against 4.7 % and 3.1 %).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,8 @@ class Matches:
 
     index: the row of the release; −1 where no released row shares an item with the target.
     score, eccentricity: of that row. ties: how many released rows have that score (0 where index is −1).
-    accepted: whether the attacker would claim it.
+    accepted: whether the attacker would claim it. own: how many of the tied rows are the target's, where it
+    was told whose they are.
     """
 
     index: NDArray[np.int64]
@@ -47,6 +48,7 @@ class Matches:
     eccentricity: NDArray[np.float64]
     ties: NDArray[np.int64]
     accepted: NDArray[np.bool_]
+    own: NDArray[np.int64] | None = None
 
     def correct(self, truth: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which targets are claimed and rightly so. truth: each target's own row of the release, −1: none."""
@@ -59,7 +61,7 @@ class Matches:
     def at(self, eccentricity: float) -> Matches:
         """The same matches under another threshold."""
         accepted = (self.index >= 0) & (self.ties == 1) & (self.eccentricity >= eccentricity)
-        return Matches(self.index, self.score, self.eccentricity, self.ties, accepted)
+        return replace(self, accepted=accepted)
 
 
 def item_weights(support: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
@@ -72,6 +74,7 @@ def match(
     released: Interactions | sp.csr_array,
     *,
     support: NDArray[np.integer] | None = None,
+    whose: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None,
     eccentricity: float = ECCENTRICITY,
     length: float = LENGTH,
     progress: Progress = silent,
@@ -79,8 +82,9 @@ def match(
     """Match each target (a row of known items) with the released rows.
 
     support: in how many histories each of the release's items stands, as far as the attacker knows; the
-    release's own counts where it is not given. eccentricity: the threshold φ. length: the power p of a
-    released row's own weight by which its scores are divided; 0 is the attack as published.
+    release's own counts where it is not given. whose: the person behind each released row and behind each
+    target, by which the attack is judged afterwards. eccentricity: the threshold φ. length: the power p of
+    a released row's own weight by which its scores are divided; 0 is the attack as published.
 
     Values of the targets are not looked at: an item is known or not. Those of the release are: a fractional
     entry counts as that part of an item. Where both are `Interactions`, items are matched by id, and those
@@ -104,14 +108,18 @@ def match(
     n, size = rows.shape[0], max(1, SCORES_AT_ONCE // columns.shape[0])
     index, ties = np.full(n, -1, np.int64), np.zeros(n, np.int64)
     score, stands_out = np.zeros(n), np.zeros(n)
+    own = None if whose is None else np.zeros(n, np.int64)
     for begin in range(0, n, size):
         part = rows[begin : begin + size]
         known = sp.csr_array((weights[part.indices], part.indices, part.indptr), shape=part.shape)
         here = slice(begin, begin + part.shape[0])
-        index[here], score[here], stands_out[here], ties[here] = _best((known @ transposed).toarray())
+        scores = (known @ transposed).toarray()
+        if own is not None and whose is not None:
+            own[here] = (_tied(scores) & (whose[0][None, :] == whose[1][here, None])).sum(axis=1)
+        index[here], score[here], stands_out[here], ties[here] = _best(scores)
         progress("matching", here.stop, n)
     everybody = np.ones(n, bool)
-    return Matches(index, score, stands_out, ties, everybody).at(eccentricity)
+    return Matches(index, score, stands_out, ties, everybody, own).at(eccentricity)
 
 
 def _best(scores: NDArray[np.float32]) -> tuple[NDArray[Any], ...]:
@@ -120,7 +128,7 @@ def _best(scores: NDArray[np.float32]) -> tuple[NDArray[Any], ...]:
     at = scores.argmax(axis=1)
     each = np.arange(len(scores))
     best = scores[each, at].astype(np.float64)
-    ties = (scores >= (best * (1 - ROUNDING))[:, None]).sum(axis=1)
+    ties = _tied(scores).sum(axis=1)
     scores[each, at] = -1.0
     second = scores.max(axis=1).astype(np.float64)
     shared = best > 0
@@ -128,6 +136,11 @@ def _best(scores: NDArray[np.float32]) -> tuple[NDArray[Any], ...]:
     apart = (spread > 0) & (ties == 1) & shared
     gap = np.divide(best - second, spread, out=np.zeros(len(scores)), where=apart)
     return np.where(shared, at, -1), best, gap, np.where(shared, ties, 0)
+
+
+def _tied(scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which rows are as good as the best."""
+    return scores >= (scores.max(axis=1).astype(np.float64) * (1 - ROUNDING))[:, None]
 
 
 def _matrices(

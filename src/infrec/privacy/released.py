@@ -55,7 +55,7 @@ class Released:
         from infrec.models import InfiniteAE
 
         model = InfiniteAE().fit(summary)
-        names = ("mode", "start", "strategy", "steps")
+        names = ("mode", "start", "strategy", "steps", "periods")
         about = {
             "kind": summary.kind,
             "users": summary.n_users,
@@ -97,19 +97,25 @@ def outstanding(rows: sp.csr_array, size: int) -> sp.csr_array:
 
 
 def _remake(summary: Summary) -> Remake | None:
-    """A shadow is made as the release was: by the same distillation or the same sampler."""
+    """A shadow is made as the release was: by the same distillation or the same sampler.
+
+    None where that takes more than a log: without settings, or with the logs of earlier periods.
+    """
     about = dict(summary.about)
     if "strategy" in about:
         from infrec.distillation.summary import Summary
         from infrec.samplers import sample
 
         def sampled(log: Interactions, seed: int) -> Released:
-            users = min(summary.n_users, log.n_users - 1)
-            drawn = sample(log, strategy=about["strategy"], users=users, seed=seed)
+            size: dict[str, Any] = {"users": min(summary.n_users, log.n_users - 1)}
+            if about["strategy"] == "interaction-rns":  # nearly everybody is in it, with few interactions
+                share = min(1.0, summary.n_interactions / log.n_interactions)
+                size = {"percent": about.get("percent") or 100 * share}
+            drawn = sample(log, strategy=about["strategy"], seed=seed, **size)
             return Released.summary(Summary.of(drawn, about=about, kind="sample"))
 
         return sampled
-    if "settings" not in about:
+    if "settings" not in about or about.get("periods", 1) > 1:
         return None
     from infrec.distillation import Config, distill
 
