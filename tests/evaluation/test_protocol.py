@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.evaluation import evaluate
+from infrec.models import PopRec
 from infrec.splits import Split, holdout
 
 
@@ -172,3 +173,14 @@ def test_bad_models_and_splits_are_refused(split: Split) -> None:
         evaluate(Fixed(scores), split)
     with pytest.raises(DataError, match="nothing is held out"):
         evaluate(Fixed(scores), Split(split.train, split.val, split.train.with_matrix(0 * split.test.matrix)))
+
+
+def test_a_model_over_other_items_is_refused(split: Split) -> None:
+    backwards = Interactions.from_csr(
+        split.train.matrix[:, ::-1], users=split.train.users.ids, items=split.train.items.ids[::-1]
+    )
+    with pytest.raises(
+        DataError, match="fitted over other items than the split's, or over the same in another"
+    ):
+        evaluate(PopRec().fit(backwards), split)
+    evaluate(PopRec().fit(backwards.align_items(split.train.items)), split, intervals=False)

@@ -104,3 +104,12 @@ def test_centres_give_the_kernel_however_long_the_histories_are(depth: int, dtyp
         found = centres.kernel(x, depth=depth)
         assert found.dtype == dtype and found.shape == (7, 30)
         np.testing.assert_allclose(found, expected, rtol=2e-6)
+
+
+def test_degrees_are_sums_but_for_columns_of_tiny_weights() -> None:
+    """Columns: the usual weight 2, twice; 0.5; faded to 1e-5; nobody's."""
+    x = sp.csr_array(np.array([[2, 2, 0.5, 1e-5, 0], [2, 2, 0, 1e-5, 0], [2, 2, 0, 1e-5, 0]], np.float32))
+    np.testing.assert_array_equal(gram.degrees(x), [6, 6, 0.5, 6, 0])
+    assert gram.degrees(x).dtype == np.float32
+    for same in (rows(30, 40, 0.2), rows(30, 40, 0.2, weighted=True)):
+        np.testing.assert_array_equal(gram.degrees(same), same.sum(axis=0))

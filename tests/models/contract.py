@@ -75,6 +75,13 @@ class RecommenderContract:
         fresh = self.make().with_settings(**again.selected).fit(checkerboard)
         np.testing.assert_array_equal(again.score(checkerboard.matrix), fresh.score(checkerboard.matrix))
 
+    def test_fitted_again_it_chooses_again(self, model: Recommender, split: Split) -> None:
+        """What the first fit put in the place of "auto" is not what was asked for."""
+        again = self.make().fit(split.val).fit(split.train, validation=split.val)
+        assert again.selected == model.selected
+        assert [c.settings for c in again.candidates] == [c.settings for c in model.candidates]
+        np.testing.assert_array_equal(again.score(split.train.matrix), model.score(split.train.matrix))
+
     def test_nothing_to_fit_on(self, small_log: Interactions) -> None:
         nothing = small_log.with_matrix(sp.csr_array(small_log.matrix.shape, dtype=np.float32))
         with pytest.raises(DataError, match="no interactions"):
@@ -114,12 +121,15 @@ class RecommenderContract:
         seen = {(u, i) for u, i in zip(*np.nonzero(likes), strict=True)}
         assert not seen & set(zip(table["user"].to_pylist(), table["item"].to_pylist(), strict=True))
 
-    def test_items_that_nobody_had_do_no_harm(self, small_log: Interactions) -> None:
-        """Fitted without a fifth of the items, as on a small sample: people who have some of these still get
-        what their group likes. Of five items each, at most a tenth less than without them (600 items).
+    @pytest.mark.parametrize("weight", [0.0, 1e-6])
+    def test_items_that_nobody_had_do_no_harm(self, small_log: Interactions, weight: float) -> None:
+        """Fitted without a fifth of the items, as on a small sample, or with faded ones, of tiny weights:
+        people who have some of these still get what their group likes. Of five items each, at most a tenth
+        less than without them (600 items).
         """
         known = np.arange(60) % 5 != 0
-        model = self.make().fit(Interactions.from_csr(small_log.matrix.toarray() * known))
+        weights = np.where(known, 1.0, weight)
+        model = self.make().fit(Interactions.from_csr(small_log.matrix.toarray() * weights))
         everything = small_log.matrix
         group = (np.arange(120) // 30)[:, None]
         without, with_them = (
@@ -157,6 +167,12 @@ class RecommenderContract:
         fitted = model.with_settings().fit(Summary.of(split.train))
         rows, names = split.train.matrix[[5, 6]], ["u050", "u070"]
         np.testing.assert_array_equal(fitted.score(rows, users=names), fitted.score(rows))
+
+    def test_repeated_entries_count_together(self, model: Recommender, split: Split) -> None:
+        row = split.train.matrix[[5]]
+        halves = (np.r_[row.data, row.data] / 2, np.r_[row.indices, row.indices], 2 * row.indptr)
+        twice = sp.csr_array(halves, shape=row.shape)
+        np.testing.assert_array_equal(model.score(twice), model.score(row))
 
     def test_the_wrong_number_of_items(self, model: Recommender) -> None:
         with pytest.raises(DataError, match="columns"):

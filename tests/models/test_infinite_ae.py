@@ -16,6 +16,8 @@ from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
 from infrec.kernels import accelerated, gram
 from infrec.models import InfiniteAE, infinite_ae
+from infrec.search import choose
+from infrec.splits import holdout
 from tests.models.contract import RecommenderContract
 
 
@@ -104,6 +106,50 @@ def test_a_path_is_the_same_as_separate_fits(small_log: Interactions) -> None:
         np.testing.assert_allclose(
             fitted.alpha, alone.alpha, rtol=1e-4, atol=1e-4 * np.abs(alone.alpha).max()
         )
+
+
+def test_a_path_shares_nothing_between_other_centres_and_solvers(small_log: Interactions) -> None:
+    variants = [
+        {"solver": "nystrom", "centres": 20},
+        {"solver": "nystrom", "centres": 60},
+        {"solver": "nystrom", "centres": 60, "seed": 1},
+        {"solver": "nystrom", "centres": 60, "centre_choice": "activity"},
+        {"solver": "exact"},
+    ]
+    for changes, fitted in InfiniteAE(reg=5).path(small_log, variants):
+        assert isinstance(fitted, InfiniteAE)
+        alone = InfiniteAE(reg=5, **changes).fit(small_log)
+        assert fitted.selected == alone.selected and fitted.about == alone.about
+        assert fitted.centres.users == alone.centres.users
+        np.testing.assert_array_equal(fitted.fitted_scores(np.arange(9)), alone.fitted_scores(np.arange(9)))
+
+
+def test_reg_zero_does_not_win_by_the_order_of_the_items() -> None:
+    """Histories by popularity alone, the popular items first: ties in column order look like a good ranking.
+
+    λ = 0 gives the histories back, so every item held out scores 0.
+    """
+    likes = np.random.default_rng(0).random((200, 300)) < 0.45 / np.sqrt(1 + np.arange(300))
+    split = holdout(Interactions.from_csr(likes), seed=42)
+    model = InfiniteAE().fit(split.train, validation=split.val)
+    zero = model.candidates[0]
+    assert zero.settings == {"reg": 0} and zero.score is None
+    assert zero.error is not None and "reproduces the histories" in zero.error
+    assert model.selected["reg"] > 0
+    asked = choose(InfiniteAE(), split, space={"reg": [0]})  # the only one there is: used, and not judged
+    assert asked.selected["reg"] == 0 and asked.candidates[0].score is None
+    elsewhere = choose(InfiniteAE(), (split.train, split.val), context=split.train.matrix)
+    assert elsewhere.candidates[0].score is not None, "histories that were not fitted are scored"
+
+
+def test_with_only_its_centres_it_still_knows_what_is_popular(
+    small_log: Interactions, tmp_path: Path
+) -> None:
+    small = InfiniteAE(reg=5, solver="nystrom", centres=20).fit(small_log).with_only_centres()
+    small.save(tmp_path / "model")
+    for model in (small, InfiniteAE.load(tmp_path / "model")):
+        assert model.log.n_users == 20
+        np.testing.assert_array_equal(model.popularity, small_log.item_counts)
 
 
 # ---- failures ------------------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError
-from infrec.kernels import blocked, gram
+from infrec.kernels import accelerated, blocked, gram
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
@@ -243,3 +244,19 @@ def test_weighted_targets_are_the_same_on_an_accelerator(small_log: Interactions
         rows[:, None] * small_log.matrix.toarray(),
     )
     np.testing.assert_allclose(on_device.solve(rows), solved, atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["exact", "nystrom"])
+def test_an_accelerator_scores_as_the_cpu_does(
+    small_log: Interactions, monkeypatch: pytest.MonkeyPatch, solver: str
+) -> None:
+    """The item side is added to what comes from there, and α is the one with all its factors."""
+    settings = FULL | {"solver": solver, "centres": 50}
+    expected = InfiniteAEPlus(**settings).fit(small_log).score(small_log.matrix)
+    for name in ("_WORTH_IT", "_ROWS_WORTH_IT"):
+        monkeypatch.setattr(accelerated, name, 20)
+    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
+    put = jax.device_put  # on the CPU it may share memory, which an accelerator never does
+    monkeypatch.setattr(jax, "device_put", lambda array, *to: put(np.array(array), *to))
+    scores = InfiniteAEPlus(**settings).fit(small_log).score(small_log.matrix)
+    np.testing.assert_allclose(scores, expected, atol=1e-3 * np.abs(expected).max())

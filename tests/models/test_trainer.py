@@ -185,6 +185,15 @@ def test_fit_resumes_too(small_log: Interactions, tmp_path: Path) -> None:
     assert same(resumed, straight)
 
 
+def test_a_checkpoint_belongs_to_its_validation_data(small_log: Interactions, tmp_path: Path) -> None:
+    split = holdout(small_log, seed=42)
+    model = small_mf(epochs="auto").fit(split.train, validation=split.val, checkpoint=tmp_path / "fit")
+    again = small_mf(epochs="auto").fit(split.train, validation=split.val, checkpoint=tmp_path / "fit")
+    assert same(model, again)
+    with pytest.raises(ConfigError, match=r"a run with validation = .* choose another directory"):
+        small_mf(epochs="auto").fit(split.train, validation=split.test, checkpoint=tmp_path / "fit")
+
+
 # ---- early stopping ----------------------------------------------------------------------------------------
 def test_the_best_is_kept_and_patience_ends_it(small_log: Interactions) -> None:
     training = small_mf(epochs="auto").training(small_log)

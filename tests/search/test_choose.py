@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError, SolveError
 from infrec.metrics.ranking import hit_rate_at
-from infrec.models import EASE, InfiniteAE, PopRec
+from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, PopRec
 from infrec.search import choose
 from infrec.splits import Split, holdout
 
@@ -22,10 +22,10 @@ def split(small_log: Interactions) -> Split:
 def test_the_best_on_validation_is_chosen(split: Split) -> None:
     found = choose(InfiniteAE(), split)
     scores = {}
-    for reg in InfiniteAE.search_space["reg"]:
+    for reg in InfiniteAE.search_space["reg"][1:]:
         ranked = InfiniteAE(reg=reg).fit(split.train).fitted_scores(slice(None))
         scores[reg] = 100 * hit_rate_at(ranked, split.train.matrix, split.val.matrix, 12).mean()
-    assert {c.settings["reg"]: c.score for c in found.candidates} == pytest.approx(scores)
+    assert {c.settings["reg"]: c.score for c in found.candidates[1:]} == pytest.approx(scores)
     assert found.selected["reg"] == max(scores, key=lambda reg: scores[reg])
     assert found.model.log.n_interactions == split.train.n_interactions
 
@@ -95,3 +95,8 @@ def test_progress_is_told(split: Split) -> None:
     told: list[tuple[str, float]] = []
     choose(InfiniteAE(), split, progress=lambda stage, done, total=None, **facts: told.append((stage, done)))
     assert ("choose settings", 6) in told
+
+
+def test_what_has_its_own_search_takes_no_space(split: Split) -> None:
+    with pytest.raises(ConfigError, match=r"infinite-ae-plus .* takes no space; .* InfiniteAEPlus\(reg="):
+        choose(InfiniteAEPlus(), split, space={"reg": [1.0, 5.0]})

@@ -205,7 +205,7 @@ class Interactions:
             )
         coo = self.matrix.tocoo()
         matrix = sp.csr_array((coo.data, (coo.row, to[coo.col])), shape=(self.n_users, len(items)))
-        return Interactions(canonical(matrix), self.users, items, report=self.report)
+        return replace(self, matrix=canonical(matrix), items=items, time=None, item_info=None, parts=None)
 
     def to_table(self) -> pa.Table:
         """One row per interaction: user, item, weight, and time where known."""

@@ -1,8 +1,9 @@
 """A summary is a log: a few synthetic users over the items of the source, and how they were made.
 
 On disk (an artifact of the kind `summary`): `interactions.parquet` with user, item, weight; `items.parquet`
-with the whole item vocabulary of the source, because the kernel divides by the number of items; the λ grid
-and everything about the distillation in the manifest.
+with the whole item vocabulary of the source, because the kernel divides by the number of items;
+`users.parquet` with all users where some have no interactions, because λ is relative to the mean over users;
+the λ grid and everything about the distillation in the manifest.
 """
 
 from __future__ import annotations
@@ -126,11 +127,14 @@ class Summary(Interactions):
             "reg_grid": list(self.reg_grid),
             **{name: value for name, value in self.about.items() if name != "reg_grid"},
         }
+        tables = {"items": items}
+        if not self.user_counts.all():  # interactions.parquet does not name everybody
+            tables["users"] = pa.table({"user": self.users.ids})
         artifacts.write(
             path,
             kind=self.kind,
             manifest=facts,
-            tables={"items": items},
+            tables=tables,
             files={"interactions.parquet": self.parquet()},
         )
 
@@ -145,7 +149,7 @@ class Summary(Interactions):
         if found.kind not in KINDS:
             raise ArtifactError(f"{path} holds a {found.kind}; expected a summary or a sample.")
         try:
-            log = _log(found.tables["items"], found.tables["interactions"])
+            log = _log(found.tables["items"], found.tables["interactions"], found.tables.get("users"))
         except (KeyError, DataError) as failure:
             raise ArtifactError(
                 f"{path} is no complete {found.kind} ({failure}); write it again."
@@ -171,7 +175,7 @@ class Summary(Interactions):
         )
 
 
-def _log(items: pa.Table, table: pa.Table) -> Interactions:
+def _log(items: pa.Table, table: pa.Table, everybody: pa.Table | None) -> Interactions:
     vocabulary = Vocabulary(items.column("item").combine_chunks())
     info = {
         name.removeprefix("info."): items.column(name)
@@ -179,10 +183,12 @@ def _log(items: pa.Table, table: pa.Table) -> Interactions:
         if name.startswith("info.")
     }
     ids = table.column("user").combine_chunks()
-    users = Vocabulary.of(ids.unique())
+    users = Vocabulary.of(ids.unique() if everybody is None else everybody.column("user").combine_chunks())
     row, column = users.positions(ids), vocabulary.positions(table.column("item").combine_chunks())
     if (column < 0).any():
         raise DataError("interactions.parquet names an item that items.parquet lacks")
+    if (row < 0).any():
+        raise DataError("interactions.parquet names a user that users.parquet lacks")
     weight = np.asarray(table.column("weight").to_numpy(), np.float32)
     matrix = sp.csr_array((weight, (row, column)), shape=(len(users), len(vocabulary)))
     return Interactions(canonical(matrix), users, vocabulary, item_info=pa.table(info) if info else None)

@@ -60,6 +60,7 @@ def evaluate(
         raise DataError("nothing is held out for test; expected a split with test interactions.")
     if sample_users is not None and sample_users < 1:
         raise ConfigError(f"sample_users is {sample_users}; expected 1 or more.")
+    _check_items(model, split)
     people = None
     if sample_users is not None and sample_users < split.train.n_users:
         drawn = generator(seed, "evaluated users").choice(split.train.n_users, sample_users, replace=False)
@@ -87,6 +88,18 @@ def evaluate(
         progress("evaluate", stop, n)
     result = found.evaluation()
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
+
+
+def _check_items(model: Scorer, split: Split) -> None:
+    """Refuse a model over as many other items, or in another order; `score` refuses another number."""
+    own, asked = getattr(getattr(model, "log", None), "items", None), split.train.items
+    if own is None or len(own) != len(asked) or own == asked:
+        return
+    if (own.positions(asked.ids) != np.arange(len(asked))).any():
+        raise DataError(
+            "the model was fitted over other items than the split's, or over the same in another order; "
+            "expected the same: fit it on data over the split's items (align_items() brings them in order)."
+        )
 
 
 class _Tally:

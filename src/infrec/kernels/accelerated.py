@@ -138,7 +138,8 @@ class RightFactor:
             import jax
 
             self._there = jax.device_put(self.matrix)
-        return rows @ self.matrix if self._there is None else np.asarray(_product()(rows, self._there))
+        # A copy: what JAX hands out is read-only, and scores are added to in place.
+        return rows @ self.matrix if self._there is None else np.array(_product()(rows, self._there))
 
 
 @cache

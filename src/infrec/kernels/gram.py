@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from numpy.typing import DTypeLike, NDArray
 
+_FAR_BELOW = 0.01  # of what a column would weigh at the usual weight: its weights are no measure of it
 _LOOK_UP = 4  # a sum that is looked up costs as much as so many of a sparse × dense product (measured)
 DENSE = 0.1  # share of stored values above which BLAS beats a sparse product (measured: both rates, 2 cores)
 _CACHE_BYTES = 2 * 2**20
@@ -51,6 +52,19 @@ def kernel(
     if y is None:
         np.fill_diagonal(out, ntk.diagonal(xx, d=d, depth=depth))
     return out
+
+
+def degrees(x: sp.csr_array) -> NDArray[Any]:
+    """The sum of each column's weights, of which roots and powers are divided by.
+
+    A column of tiny weights (an old item, faded to 1e-5) would get an enormous factor: where the sum is less
+    than a hundredth of the column's entries at the usual weight, these stand for it.
+    """
+    total = np.asarray(x.sum(axis=0)).ravel()
+    if (x.data == 1).all():
+        return total
+    usual = np.bincount(x.indices, minlength=x.shape[1]) * float(np.median(x.data))
+    return np.where(total < _FAR_BELOW * usual, usual, total).astype(total.dtype)
 
 
 def squared_norms(x: sp.csr_array, dtype: DTypeLike = np.float32) -> Float[np.ndarray, " n"]:

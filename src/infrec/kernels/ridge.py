@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels.gram import mirror, times_sparse
+from infrec.randomness import generator
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -127,3 +128,11 @@ class Factor:
         inverse, _ = potri(factor, lower=False, overwrite_c=True)
         mirror(inverse)
         return inverse
+
+
+def with_cause(failure: SolveError, x: sp.csr_array, reg: float, dtype: str) -> SolveError:
+    """The failure of a kernel of `x`, with what is usually behind it: rows that are the same."""
+    marks = x.astype(np.float64) @ generator(0, "marks of rows").standard_normal(x.shape[1])
+    same = x.shape[0] - len(np.unique(marks))
+    cause = f"{same} users have the history of another one; use a larger reg." if same else failure
+    return SolveError(f"the kernel solve failed (n={x.shape[0]}, reg={reg:g}, {dtype}): {cause}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 from abc import ABC, abstractmethod
@@ -48,6 +49,7 @@ class Recommender(ABC):
         self.candidates: list[Candidate] = []
         self.about: dict[str, Any] = {}  # what the model decided by itself, and why
         self._log: Interactions | None = None
+        self._asked: tuple[Any, Any] | None = None  # the settings before and after the last fit
 
     # ---- settings ------------------------------------------------------------------------------------------
     def with_settings(self, **changes: Any) -> Self:
@@ -99,9 +101,14 @@ class Recommender(ABC):
         """Fit in place. "auto" settings are chosen on `validation` (HR@100), which is never trained on.
 
         Without `validation` they are chosen on an inner holdout, and the model is then fitted on everything.
+        Fitted again, a model chooses again.
         """
         if interactions.n_interactions == 0:
             raise DataError(f"there are no interactions to fit {self.name} on; expected at least one.")
+        if (asked := self._as_asked()) is not self:
+            return self._take_over(
+                Recommender.fit(asked, interactions, validation=validation, progress=progress)
+            )
         self._check_size(interactions)
         variants = self.variants(self.space_for(interactions))
         if len(variants) == 1:
@@ -147,9 +154,22 @@ class Recommender(ABC):
 
     def _become(self, other: Recommender, candidates: list[Candidate]) -> Self:
         """Take over what a fitted variant has learnt; a failed fit before this point has changed nothing."""
-        self.__dict__ = dict(other.__dict__)
-        self.candidates = candidates
+        asked = self.settings
+        self._take_over(other)
+        self.candidates, self._asked = candidates, (asked, self.settings)
         return self
+
+    def _take_over(self, other: Recommender) -> Self:
+        self.__dict__ = dict(other.__dict__)
+        return self
+
+    def _as_asked(self) -> Self:
+        """The model with the settings that it had before a fit chose; itself where they are still its own."""
+        if self._asked is None or self._asked[0] == self.settings or self._asked[1] != self.settings:
+            return self
+        other = copy.copy(self)
+        other.settings, other._asked = self._asked[0], None
+        return other
 
     # ---- scores --------------------------------------------------------------------------------------------
     @property
@@ -162,6 +182,11 @@ class Recommender(ABC):
     @property
     def knows_users(self) -> bool:
         """Whether something was learnt for each training user beside what their history says."""
+        return False
+
+    @property
+    def reproduces(self) -> bool:
+        """Whether `fitted_scores` are the training histories themselves, whatever was held out of them."""
         return False
 
     @property
@@ -185,7 +210,11 @@ class Recommender(ABC):
         known = None
         if users is not None and self.knows_users:
             known = self.log.users.positions(users)
-        return self._score_known(sp.csr_array(histories), known)
+        rows = sp.csr_array(histories)
+        if not rows.has_canonical_format:  # repeated entries count together, as in a log
+            rows = rows.copy()
+            rows.sum_duplicates()
+        return self._score_known(rows, known)
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         """The scores of training users for their own training histories."""

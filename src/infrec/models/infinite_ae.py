@@ -17,6 +17,7 @@ kernels/nystrom.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -29,7 +30,7 @@ from infrec.artifacts import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.prepared import Prepared
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
-from infrec.kernels import accelerated, gram, memory, ntk, nystrom
+from infrec.kernels import accelerated, gram, memory, ntk, nystrom, ridge
 from infrec.kernels.sharded import Team
 from infrec.models.base import AUTO, Recommender
 from infrec.models.centres import choose
@@ -37,7 +38,6 @@ from infrec.models.explanation import Contributions, Explanation, contributions,
 from infrec.models.infinite_ae_settings import InfiniteAESettings
 from infrec.models.selection import JUDGES
 from infrec.progress import Progress, silent
-from infrec.randomness import generator
 
 _BATCH = 1024  # histories whose kernel with all centres exists at a time
 _OF_NYSTROM = ("centres", "centre_choice", "seed")
@@ -104,26 +104,27 @@ class InfiniteAE(Recommender):
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         """One kernel for all λ, one factorisation for each, in one buffer; or one pass over the users."""
-        self._check_size(interactions)
-        solver, why = self.decide(interactions)
         solve, solved_for, chosen = None, None, None
         kept: dict[bytes, NDArray[np.floating[Any]]] = {}
         for changes in variants:
-            model = self.with_settings(**{"solver": solver} | dict(changes))
-            model.about = {"solver": solver, "why": why}
-            model._log, model._solved_here = interactions, solver == "exact"
-            reg, depth, dtype = model.settings.reg, model.settings.depth, model.settings.dtype
-            if solved_for != (depth, dtype):
+            model = self.with_settings(**changes)
+            reg, but_reg = float(model.settings.reg), replace(model.settings, reg=0)
+            if solved_for != but_reg:
                 solve, chosen = None, None  # free the old before the new
                 kept.clear()
+                model._check_size(interactions)
+                solver, why = model.decide(interactions)
+            model.settings = replace(model.settings, solver=solver)
+            model._log, model._solved_here = interactions, solver == "exact"
+            model.about = {"solver": solver, "why": why}
+            if solve is None:
                 solve, chosen = model._solver(interactions, progress)
-                solved_for = (depth, dtype)
+                solved_for = but_reg
             model._chosen = chosen
-            assert solve is not None
             try:
-                model._alpha = solve(float(reg), solve=reg != 0 or len(variants) == 1 or chosen is not None)
+                model._alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or chosen is not None)
             except SolveError as failure:
-                yield dict(changes), _with_cause(failure, interactions, model.settings)
+                yield dict(changes), ridge.with_cause(failure, interactions.matrix, reg, model.settings.dtype)
                 continue
             model._kept = kept
             try:
@@ -182,13 +183,17 @@ class InfiniteAE(Recommender):
         """
         from infrec.models import streaming
 
-        done = streaming.fit(self, dataset, team=team, progress=progress)
-        model = self.with_settings(reg=done.reg, solver="nystrom")
+        asked = self._as_asked()
+        done = streaming.fit(asked, dataset, team=team, progress=progress)
+        model = asked.with_settings(reg=done.reg, solver="nystrom")
         model._log, model._alpha = done.centres, done.alpha
-        model._popularity = dataset.item_counts.astype(np.float32)
-        why = "the log was read partition by partition"
-        model.about = {"solver": "nystrom", "why": why, "read": done.read}
-        return self._become(model, done.candidates)
+        model._popularity = done.popularity
+        model.about = {
+            "solver": "nystrom",
+            "why": "the log was read partition by partition",
+            "read": done.read,
+        }
+        return self._take_over(asked._become(model, done.candidates))
 
     @property
     def popularity(self) -> NDArray[np.float32]:
@@ -251,6 +256,11 @@ class InfiniteAE(Recommender):
             self._right = accelerated.RightFactor(self.alpha)
         return self._right.after(kernel).astype(np.float32, copy=False)
 
+    @property
+    def reproduces(self) -> bool:
+        """At λ = 0 the exact solution gives every training user their own history back."""
+        return self._solved_here and self.settings.reg == 0
+
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         """K α = X − λ (tr K / n) α, without K; with Nyström, from kernel rows kept for the next λ."""
         if not self._solved_here:
@@ -261,7 +271,7 @@ class InfiniteAE(Recommender):
                 kept[key] = self.kernel(self.log.matrix[rows])
             return self._times_alpha(kept[key])
         scores = self.log.matrix[rows].toarray()
-        if self.settings.reg != 0:
+        if not self.reproduces:
             scores -= self.alpha.dtype.type(self.shift) * self.alpha[rows]
         return scores
 
@@ -269,7 +279,7 @@ class InfiniteAE(Recommender):
         """The same scores from a model that holds its centres and α alone, and knows no other user."""
         small = self.with_settings()
         small._log, small._alpha = self.centres, self._alpha
-        small.about, small.candidates = self.about, self.candidates
+        small.about, small.candidates, small._popularity = self.about, self.candidates, self.popularity
         return small
 
     def explain(self, history: Sequence[object], item: object) -> Explanation:
@@ -331,16 +341,3 @@ class InfiniteAE(Recommender):
             "use the model 'ease', whose size depends on the items alone",
             free=free,
         )
-
-
-def _with_cause(failure: SolveError, interactions: Interactions, settings: InfiniteAESettings) -> SolveError:
-    """Say what is usually behind a singular kernel: users with the same history."""
-    matrix = interactions.matrix
-    marks = matrix.astype(np.float64) @ generator(0, "marks of rows").standard_normal(matrix.shape[1])
-    same = interactions.n_users - len(np.unique(marks))
-    at = f"n={interactions.n_users}, reg={settings.reg:g}, {settings.dtype}"
-    if same:
-        return SolveError(
-            f"the kernel solve failed ({at}): {same} users have the history of another one; use a larger reg."
-        )
-    return SolveError(f"the kernel solve failed ({at}): {failure}")

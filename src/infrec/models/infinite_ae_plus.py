@@ -116,6 +116,11 @@ class InfiniteAEPlus(Recommender):
         """
         if interactions.n_interactions == 0:
             raise DataError(f"there are no interactions to fit {self.name} on; expected at least one.")
+        if (asked := self._as_asked()) is not self:
+            asked.fit(
+                interactions, validation=validation, context=context, seconds=seconds, progress=progress
+            )
+            return self._take_over(asked)
         if validation is not None:
             validate_alignment(interactions, validation, known_users=context is None)
         if not self.still_open:
@@ -192,6 +197,8 @@ class InfiniteAEPlus(Recommender):
             by_users = wide * scales.of_items(-s["item_power"]).astype(wide.dtype)
             self._weights = self._with_item_side(alpha, by_users, matrix, sample, progress)
         alpha *= scales.of_items(s["popularity_power"]).astype(alpha.dtype)
+        assert self._core is not None
+        self._core._right = None  # an accelerator may hold α as it was before the factors
         return self
 
     def _few_centres(self, log: Interactions, scales: Scales, progress: Progress) -> NDArray[Any]:

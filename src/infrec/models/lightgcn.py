@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
+from infrec.kernels import gram
 from infrec.models.base import AUTO
 from infrec.models.mf import cosine
 from infrec.models.trained import (
@@ -73,7 +74,7 @@ _GRAPHS: WeakKeyDictionary[Interactions, tuple[sp.csr_array, sp.csr_array]] = We
 def _graph_of(log: Interactions) -> tuple[sp.csr_array, sp.csr_array]:
     """R̂ and its transpose, made once for a log."""
     if log not in _GRAPHS:
-        across = normalised(log.matrix, log.matrix.sum(axis=0))
+        across = normalised(log.matrix, gram.degrees(log.matrix))
         _GRAPHS[log] = across, sp.csr_array(across.T)
     return _GRAPHS[log]
 
@@ -205,7 +206,7 @@ class LightGCN(Trained):
             "items": np.asarray(sum(layers), np.float32) / np.float32(k + 1),
             "spread": np.asarray(sum(layers[:k]), np.float32) / np.float32(k + 1),
             "mean": users[log.user_counts > 0].mean(axis=0) / np.float32(k + 1),
-            "degree": np.asarray(log.matrix.sum(axis=0), np.float32).ravel(),
+            "degree": gram.degrees(log.matrix).astype(np.float32),
         }
         return kept if log.stand_ins else {"users": users / np.float32(k + 1), **kept}
 

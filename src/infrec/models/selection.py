@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from infrec.models.base import Recommender
 
 _BLOCK = 512  # users whose scores exist at a time
+_NOTHING_SAID = "not judged: it reproduces the histories exactly, so validation says nothing about it"
 JUDGES = 20_000  # users at most whose held-out items decide; the same ones for every candidate
 
 
@@ -62,7 +63,9 @@ def select(
     """Fit the variants on `train` one after the other and keep the one that ranks `validation` best.
 
     The last of equals wins: search spaces begin with the least regularised value. A variant that fails is
-    recorded and skipped. With `seconds`, no variant is begun after that time (the first always is).
+    recorded and skipped, and so is one that gives training users their own histories back: what is held out
+    would be ranked by the order of the items alone. With `seconds`, no variant is begun after that time (but
+    until one has been judged).
     `context` holds the validation users' histories when they are not the users of `train` (a model fitted on
     a summary); without it, row u of both is the same user.
     """
@@ -75,6 +78,9 @@ def select(
         score, error = None, None
         if isinstance(fitted, InfrecError):
             error = str(fitted)
+        elif context is None and fitted.reproduces:
+            error = _NOTHING_SAID
+            best = fitted if len(variants) == 1 else best
         else:
             try:
                 score = validation_score(fitted, validation.matrix, context=context)
@@ -88,7 +94,7 @@ def select(
         candidates.append(Candidate(dict(settings), score, error, now - last))
         last = now
         progress("choose settings", len(candidates), len(variants), **settings, score=score)
-        if seconds is not None and now - start >= seconds:
+        if seconds is not None and best is not None and now - start >= seconds:
             for rest in variants[len(candidates) :]:
                 candidates.append(Candidate(dict(rest), error=f"not tried: the {seconds:g} s were over"))
             break

@@ -6,7 +6,9 @@ own; what they share are sums (kernels/sharded.py).
 
 λ is chosen from the same pass. A random 20,000 users at most are the judges: a fifth of their interactions is
 left out of the pass. When λ is chosen on these, the judges' rows are taken out of the sums and put in whole,
-so that the model is fitted on everything.
+so that the model is fitted on everything. A judge is no centre: a centre's row is whole, and would show what
+is to be guessed. Only where most users are centres do these judge as well: λ is then chosen with the centres'
+rows shortened too, and a second pass fits the model.
 
 The model knows its centres and α, and nothing of the other users: its size does not depend on their number.
 """
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from infrec.models.infinite_ae import InfiniteAE
 
 HIDDEN = 0.2  # of a judge's interactions
+_ENOUGH = 1000  # judges; or half of those there could be, where that is less
 _JUDGED = 512  # judges whose scores exist at a time, on all processes together
 
 
@@ -50,6 +53,7 @@ class Streamed:
     alpha: NDArray[np.floating[Any]] | None
     centres: Interactions
     reg: float
+    popularity: NDArray[np.float32]
     candidates: list[Candidate] = field(default_factory=list)
     read: dict[str, Any] = field(default_factory=dict)
 
@@ -85,13 +89,17 @@ class _Fit:
             if self.given is not None
             else by_counts(counts, s.centres, s.centre_choice, seed=s.seed)
         )
-        self.judges, self.share = np.zeros(0, np.int64), 0.0
-        if s.reg == "auto":
+        self.judged = self.held = self.shortened = sp.csr_array((0, self.items), dtype=np.float32)
+        self.weights = np.zeros(self.items)  # of each item, added up by the pass
+        self.judges, self.share, self.centres_judge = np.zeros(0, np.int64), 0.0, False
+        if len(self.variants) > 1:
             able = np.flatnonzero(counts >= 2)
-            self.judges, self.share = able, len(able) / len(counts)
-            if len(able) > selection.JUDGES:
+            others = np.setdiff1d(able, self.centre_rows)
+            self.centres_judge = len(others) < min(_ENOUGH, len(able) / 2)
+            self.judges, self.share = able if self.centres_judge else others, len(able) / len(counts)
+            if len(self.judges) > selection.JUDGES:
                 drawn = generator(INNER_SEED, "judges of a streamed fit")
-                self.judges = np.sort(drawn.choice(able, selection.JUDGES, replace=False))
+                self.judges = np.sort(drawn.choice(self.judges, selection.JUDGES, replace=False))
         self.judges_of = [self._mine(self.judges, index).sum() for index in range(team.count)]
         centres = len(self.centre_rows) if self.given is None else self.given.n_users
         memory.require(
@@ -110,19 +118,21 @@ class _Fit:
 
     def run(self) -> Streamed:
         centres = self._first_reading()
-        features = nystrom.Features.of(centres.matrix, depth=self.settings.depth, dtype=self.settings.dtype)
-        sums = ShardedSums(features, self.items, self.team)
-        sums.take(self._blocks(features.block), self._rounds(features.block))
         candidates: list[Candidate] = []
         best = float(self.variants[0])
-        if len(self.variants) > 1:
-            if len(self.judges):
-                best, candidates = self._chosen(sums, features)
-                self._make_whole(sums, features)
+        if len(self.variants) > 1 and not len(self.judges):
+            best = 5.0
+            reason = "used as it is: no user has enough interactions to hold one out"
+            candidates = [Candidate({"reg": best}, error=reason)]
+        features, sums = self._pass(self.shortened if self.centres_judge else centres.matrix)
+        if len(self.judges):
+            best, candidates = self._chosen(sums, features)
+            if self.centres_judge:
+                del sums
+                self.judges, self.judged, self.held = self.judges[:0], self.judged[:0], self.held[:0]
+                features, sums = self._pass(centres.matrix)
             else:
-                best = 5.0
-                reason = "used as it is: no user has enough interactions to hold one out"
-                candidates = [Candidate({"reg": best}, error=reason)]
+                self._make_whole(sums, features)
         final = sums.solvable()
         del sums
         alpha, error = self._solved(final, features, best)
@@ -130,34 +140,54 @@ class _Fit:
             raise SolveError(error or "the solve failed")
         del final
         whole = self.team.whole(alpha, self.items)
-        return Streamed(whole, centres, best, candidates, self._read())
+        popularity = self.team.total(self.weights).astype(np.float32)
+        return Streamed(whole, centres, best, popularity, candidates, self._read())
+
+    def _pass(self, centres: sp.csr_array) -> tuple[nystrom.Features, ShardedSums]:
+        """Every user, added up in the features over these centres."""
+        features = nystrom.Features.of(centres, depth=self.settings.depth, dtype=self.settings.dtype)
+        sums = ShardedSums(features, self.items, self.team)
+        self.weights[:] = 0
+        sums.take(self._blocks(features.block), self._rounds(features.block))
+        return features, sums
 
     # ---- reading -------------------------------------------------------------------------------------------
     def _first_reading(self) -> Interactions:
         """The rows of the centres, from every process; the judges' rows, of this one's partitions."""
-        mine, judged, held = [], [], []
+        mine, short, judged, held = [], [], [], []
         nothing = sp.csr_array((0, self.items), dtype=np.float32)
         if self.given is None or len(self.judges):
             for number in self.parts:
                 facts = self.dataset.partitions[number]
                 batch = next(iter(self.dataset.batches([number])))
-                mine.append(batch[_inside(self.centre_rows, facts)])
-                rows = batch[_inside(self.judges, facts)]
-                judged.append(rows)
-                held.append(_held_out(rows))
+                centres, judges = _inside(self.centre_rows, facts), _inside(self.judges, facts)
+                mine.append(batch[centres])
+                judged.append(batch[judges])
+                held.append(_held_out(judged[-1]))
+                if self.centres_judge:
+                    at = sp.csr_array(
+                        (np.ones_like(judges), (judges, np.arange(len(judges)))),
+                        shape=(batch.shape[0], len(judges)),
+                    )
+                    short.append(_without(batch, at @ held[-1])[centres])
                 self.progress("looking for the centres", number + 1 - self.parts.start, len(self.parts))
         self.judged = sp.csr_array(sp.vstack([nothing, *judged], format="csr"))
         self.held = sp.csr_array(sp.vstack([nothing, *held], format="csr"))
         if self.given is not None:
             return self.given
-        own = sp.csr_array(sp.vstack([nothing, *mine], format="csr"))
+        if self.centres_judge:
+            self.shortened = self._joined(sp.csr_array(sp.vstack([nothing, *short], format="csr")))
+        matrix = self._joined(sp.csr_array(sp.vstack([nothing, *mine], format="csr")))
+        users = Vocabulary(self.dataset.users.take(self.centre_rows))
+        return Interactions(matrix, users, self.dataset.items, item_info=self.dataset.item_info)
+
+    def _joined(self, own: sp.csr_array) -> sp.csr_array:
+        """The rows of every process, in order."""
         counts, indices, data = (
             self.team.joined(part) for part in (np.diff(own.indptr), own.indices, own.data)
         )
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        matrix = sp.csr_array((data, indices, indptr), shape=(len(counts), self.items))
-        users = Vocabulary(self.dataset.users.take(self.centre_rows))
-        return Interactions(matrix, users, self.dataset.items, item_info=self.dataset.item_info)
+        return sp.csr_array((data, indices, indptr), shape=(len(counts), self.items))
 
     def _blocks(self, size: int) -> Iterator[sp.csr_array]:
         """The pass: every user of this process, the judges by themselves and without what they have to guess.
@@ -167,6 +197,7 @@ class _Fit:
         done, total = 0, sum(self.dataset.partitions[number]["users"] for number in self.parts)
         for number, shown in zip(self.parts, self._by_partition(self._shown()), strict=True):
             batch = next(iter(self.dataset.batches([number])))
+            self.weights += batch.sum(axis=0, dtype=np.float64)
             judges = _inside(self.judges, self.dataset.partitions[number])
             if len(judges):
                 batch = batch[np.delete(np.arange(batch.shape[0]), judges)]
@@ -189,9 +220,7 @@ class _Fit:
 
     def _shown(self) -> sp.csr_array:
         """The judges' rows less what is held out."""
-        left = sp.csr_array(self.judged - self.held)  # equal numbers: the difference is exactly 0
-        left.eliminate_zeros()
-        return left
+        return _without(self.judged, self.held)
 
     def _by_partition(self, rows: sp.csr_array) -> Iterator[sp.csr_array]:
         """The judges' rows of each of this process's partitions."""
@@ -290,6 +319,12 @@ def _held_out(rows: sp.csr_array) -> sp.csr_array:
         return rows
     log = Interactions(rows.copy(), Vocabulary.numbered(rows.shape[0]), Vocabulary.numbered(rows.shape[1]))
     return hide(log, share=HIDDEN, seed=INNER_SEED)[1].matrix
+
+
+def _without(rows: sp.csr_array, held: sp.csr_array) -> sp.csr_array:
+    left = sp.csr_array(rows - held)  # equal numbers: the difference is exactly 0
+    left.eliminate_zeros()
+    return left
 
 
 def _cut(rows: sp.csr_array, size: int) -> Iterator[sp.csr_array]:

@@ -144,7 +144,9 @@ class Trained(Recommender):
         from infrec.models.trainer import Training
 
         self._check_size(log)
-        return Training(self, log, checkpoint=checkpoint)
+        watched = () if self._watch is None else (self._watch[0].matrix, self._watch[1])
+        judged_by = [matrix for matrix in watched if matrix is not None]
+        return Training(self, log, checkpoint=checkpoint, judged_by=judged_by)
 
     def fit(
         self,

@@ -10,7 +10,7 @@ CPU, with the same bits.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,7 @@ from infrec.randomness import key as stream
 if TYPE_CHECKING:
     from os import PathLike
 
+    import scipy.sparse as sp
     from jaxtyping import Array, Float
     from numpy.typing import NDArray
 
@@ -173,9 +174,15 @@ class Training:
     """
 
     def __init__(
-        self, model: Trainable, log: Interactions, *, checkpoint: str | PathLike[str] | None = None
+        self,
+        model: Trainable,
+        log: Interactions,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        judged_by: Sequence[sp.csr_array] = (),
     ) -> None:
-        self._model, self._log = model, log
+        """judged_by: validation data and its users' histories, which a checkpoint must agree on."""
+        self._model, self._log, self._judged_by = model, log, judged_by
         self._program = model.program(log)
         self._sizes, self._on_device = sampling.on_device(log, batch=model.batch(log), room=model.room(log))
         self._passes = max(1, -(-STEPS_OF_AN_EPOCH // self._sizes.blocks))
@@ -287,7 +294,10 @@ class Training:
 
     def _identity(self) -> dict[str, Any]:
         settings = {name: str(value) for name, value in self._model.selected.items()}
-        return {"model": self._model.name, "data": fingerprint(self._log.matrix), **settings}
+        judged_by = () if self.fixed else self._judged_by  # where the epochs are fixed, nothing is judged
+        validation = " ".join(map(fingerprint, judged_by)) or None
+        data = fingerprint(self._log.matrix)
+        return {"model": self._model.name, "data": data, "validation": validation, **settings}
 
     def _save(self, directory: RunDirectory) -> None:
         adam = self._state.adam

@@ -47,10 +47,10 @@ class Scales:
 
     @classmethod
     def of(cls, matrix: sp.csr_array) -> Self:
-        count = np.asarray(matrix.sum(axis=0), dtype=np.float64).ravel()
+        count = gram.degrees(matrix).astype(np.float64)
         # An item that nobody has stands with the rarest that somebody has.
         floor = count[count > 0].min(initial=np.inf)
-        total = float(count.sum())
+        total = float(np.asarray(matrix.sum(axis=0), dtype=np.float64).sum())
         return cls(
             total / max(1, matrix.shape[0]),
             np.maximum(count, floor) / max(count.mean(), np.finfo(float).tiny),

@@ -62,6 +62,11 @@ def choose(
     train, validation = (data.train, data.val) if isinstance(data, Split) else data
     if seconds is not None and not seconds > 0:
         raise ConfigError(f"seconds is {seconds}; expected more than 0.")
+    if space and isinstance(model, InfiniteAEPlus):
+        raise ConfigError(
+            f"{model.name} searches along its own ladders and takes no space; expected none: fix a setting "
+            f"when the model is made, as in {type(model).__name__}({next(iter(space))}=...)."
+        )
     begin = time.perf_counter()
     if isinstance(model, Trained) and validation.n_interactions:
         wanted = model.search_space if space is None and seconds is not None else space
