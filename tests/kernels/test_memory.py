@@ -28,7 +28,10 @@ def test_a_nystrom_fit_does_not_grow_with_its_rows_and_a_device_holds_the_kernel
     assert memory.nystrom_fit(4000, 17_000) > 2 * memory.nystrom_fit(2000, 17_000)
     kernel = 4 * 100_000**2
     assert kernel < memory.exact_on_device(100_000, 20_000, tile=4000, columns=4096) < 1.3 * kernel
-    assert memory.nystrom_on_device(10_000, 17_000, block=1677) < 5 * memory.GIB
+    # Peaks that were measured on an H200: the pass decides the one, the solve the other.
+    for centres, peak in ((10_000, 4.38e9), (25_000, 25.85e9)):
+        needed = memory.nystrom_on_device(centres, 17_000, block=memory.nystrom_block(centres))
+        assert needed == pytest.approx(peak, rel=0.03)
 
 
 def test_an_evaluation_holds_a_few_hundred_bytes_per_user() -> None:

@@ -75,6 +75,8 @@ def test_an_accelerator_scores_as_the_cpu_does(
         np.testing.assert_allclose(scores, expected, atol=2e-5)
     assert model._right is not None
     assert model._right._there is not None
+    model._alpha = 2 * model.alpha  # another α is another product
+    np.testing.assert_allclose(model.score(small_log.matrix), 2 * scores, rtol=1e-5)
 
 
 def test_a_large_reg_shrinks_to_the_kernel_average(small_log: Interactions) -> None:

@@ -27,10 +27,10 @@ def record(dataset: str, split: Split, summary: Summary, *, seed: int, progress:
 
     about = summary.about
     if summary.items != split.train.items:  # with (ε, δ) it has the items that may be named
-        from infrec.distillation import Summary, continuing
+        from infrec.distillation import continuing
 
         split = continuing.split_over(split, continuing.joined(summary, split.train), summary)
-        summary = Summary.of(summary.align_items(split.train.items), about=about, kind=summary.kind)
+        summary = summary.align_items(split.train.items)
     train = split.train
     watch = Stopwatch()
     with watch("measuring fidelity"):

@@ -164,8 +164,7 @@ def _training_log(path: str, split: Split, reading: Reading) -> tuple[Split, Int
             from infrec.distillation import continuing
 
             split = continuing.split_over(split, continuing.joined(summary, split.train), summary)
-        aligned = summary.align_items(split.train.items)
-        return split, Summary.of(aligned, about=summary.about, kind=summary.kind)
+        return split, summary.align_items(split.train.items)
     log = reading.load(path)
     if log.parts is not None:
         log = log.with_matrix(log.parts["train"])

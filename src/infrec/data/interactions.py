@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -193,7 +193,7 @@ class Interactions:
             self, matrix=canonical(matrix), users=Vocabulary(self.users.take(rows)), time=time, parts=parts
         )
 
-    def align_items(self, items: Vocabulary) -> Interactions:
+    def align_items(self, items: Vocabulary) -> Self:
         """The same interactions in the columns of another item vocabulary; refuses to lose any."""
         if items == self.items:
             return self

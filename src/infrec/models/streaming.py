@@ -128,7 +128,7 @@ class _Fit:
         if len(self.judges):
             best, candidates = self._chosen(sums, features)
             if self.centres_judge:
-                del sums
+                del features, sums
                 self.judges, self.judged, self.held = self.judges[:0], self.judged[:0], self.held[:0]
                 features, sums = self._pass(centres.matrix)
             else:
