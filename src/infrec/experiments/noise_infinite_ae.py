@@ -173,5 +173,5 @@ EXPERIMENT = Experiment(
     about="∞-AE and EASE on noisy data: users at random and distilled ones, 50 to 2,000, and all users.",
     cells=cells,
     findings=findings,
-    datasets=("ml-1m", "magazine"),
+    datasets=("ml-1m", "magazine", "douban-book"),
 )

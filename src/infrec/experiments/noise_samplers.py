@@ -238,5 +238,5 @@ EXPERIMENT = Experiment(
     about="EASE on noisy train data, sampled or distilled to 100 and 500 users, and on all users.",
     cells=cells,
     findings=findings,
-    datasets=("ml-1m", "magazine"),
+    datasets=("ml-1m", "magazine", "douban-book"),
 )
