@@ -21,6 +21,8 @@ from infrec.report.card import render
 from infrec.report.card_records import Card
 from tests.cli.conftest import Infrec
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 FIDELITY = {"full", "summary", "random", "ratio"}
 
 
@@ -179,6 +181,7 @@ def test_search_tries_the_papers_grid_and_keeps_the_best(
         (("--users", 4, "--target", 0.9), "exclude each other"),
         (("--users", 4, "--mode", "discreet"), "discreet"),
         (("--users", 4, "--set", "ratte=1"), "Did you mean rate?"),
+        (("--users", 4, "--set", "patience=never"), "patience is 'never'; expected int or none"),
     ],
 )
 def test_wrong_usage_is_one_sentence(
@@ -203,7 +206,7 @@ def test_sigterm_saves_a_second_process_is_refused_and_resume_goes_on(
     infrec: Infrec, ratings: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "s"
-    command = ["distill", str(ratings), "--users", "6", "--steps", "2000", "--no-card", "--out", str(out)]
+    command = ["distill", str(ratings), "--users", "6", "--steps", "60", "--no-card", "--out", str(out)]
     first = subprocess.Popen(
         [sys.executable, "-m", "infrec.cli", *command],
         stderr=subprocess.PIPE,
@@ -212,11 +215,13 @@ def test_sigterm_saves_a_second_process_is_refused_and_resume_goes_on(
     )
     try:
         wait_for(tmp_path / "s.run" / "checkpoint" / "manifest.json", first)
+        first.send_signal(signal.SIGSTOP)  # few steps, and yet it cannot be ready too early
         second = infrec(*command, "--json")
         assert second.code == 1, second.out
         assert "s.run is in use by another distillation" in second.document["error"]["message"]
     finally:
         first.send_signal(signal.SIGTERM)
+        first.send_signal(signal.SIGCONT)
         said = first.communicate(timeout=60)[1]
     assert first.returncode == 130, said
     assert "saved: a checkpoint in" in said and "the same command with --resume" in said
@@ -225,7 +230,7 @@ def test_sigterm_saves_a_second_process_is_refused_and_resume_goes_on(
     again = infrec(*command, "--json")
     assert again.code == 2 and "--resume" in again.document["error"]["message"]
     done = infrec(*command, "--resume", "--json")
-    assert done.code == 0 and done.document["steps"] == 2000
+    assert done.code == 0 and done.document["steps"] == 60
     assert out.is_dir() and not (tmp_path / "s.run").exists()
 
     whole = tmp_path / "whole"

@@ -13,6 +13,8 @@ from infrec.distillation import Config, distill, starts
 from infrec.distillation.config import MODES
 from infrec.errors import ConfigError, DataError
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @pytest.mark.parametrize(
     ("settings", "says"),
@@ -51,6 +53,12 @@ def test_unknown_mode() -> None:
 def test_settings_survive_a_manifest(mode: str) -> None:
     config = Config.of(mode, users=7, reg_grid=(0.1, 2.0))
     assert Config.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(("given", "kept"), [({"patience": None}, None), ({"batch": None}, 150), ({}, 150)])
+def test_early_stopping_can_be_turned_off(small_log: Interactions, given: dict, kept: int | None) -> None:
+    made = distill(small_log, 4, mode="published", steps=1, validate_every=1, gamma=2, **given)
+    assert made.about["settings"]["patience"] == kept
 
 
 def test_the_data_fills_the_gaps() -> None:

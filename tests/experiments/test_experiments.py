@@ -18,6 +18,8 @@ from infrec.experiments import ablation, base, planning
 from infrec.experiments.records import FILE, Records
 from tests.cli.conftest import Infrec, infrec
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 __all__ = ["infrec"]
 
 CLOSED = ("infinite-ae", "ease", "poprec")
@@ -46,6 +48,7 @@ def place(small_log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "QUICK_BUDGETS", (30,))
         patch.setattr(base, "QUICK_STEPS", {"steps": 4, "validate_every": 2})
+        patch.setattr("infrec.distillation.population.STEPS", 20)
         variants = [
             v for v in ablation.variants(True) if v[1] in ("on the fly", "fixed 5", "top-k", "soft, no noise")
         ]

@@ -19,6 +19,8 @@ from infrec.experiments.rows import Results
 from infrec.progress import Stopwatch, silent
 from tests.experiments import made
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 MVAE = Fit("mvae", pairs(latent=8, hidden=32, rate=0.01, epochs=4))
 COUNT = 3
 LATE_ITEM, LONER = 59, 119  # an item that nobody has before the second period; a user of the second alone

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.data.export import export
+from infrec.errors import ArtifactError
 from infrec.experiments import runner, work
 from infrec.experiments.cells import Cell, Data, Fit, pairs
 from infrec.experiments.records import FILE, Records
@@ -95,6 +97,36 @@ def test_a_record_cut_off_anywhere_is_as_if_not_written(tmp_path: Path) -> None:
     assert records.read() == {}
     records.append(record("one"))
     assert set(records.read()) == {"one"}
+
+
+def test_a_disk_that_fills_up_is_an_error_and_leaves_no_half_a_line(tmp_path: Path) -> None:
+    """A write that does not fit is cut short by the system, first without an error."""
+    records = Records(tmp_path)
+    records.append(record("one"))
+    before = records.path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limits[1]))
+    try:
+        with pytest.raises(ArtifactError, match="cannot write"):
+            records.append(record("two"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert records.path.read_bytes() == before
+    records.append(record("two"))
+    assert set(records.read()) == {"one", "two"}
+    assert records.damaged == 0
+
+
+def test_a_line_cut_within_a_letter_and_empty_lines_are_no_records(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    records.append({**record("one"), "device": "∞"})
+    whole = records.path.read_bytes()
+    inside = whole.index("∞".encode()) + 1
+    records.path.write_bytes(b"\n\n" + whole + b"  \n" + whole[:inside])
+    assert set(records.read()) == {"one"}
+    assert records.damaged == 1
+    records.append(record("two"))
+    assert set(records.read()) == {"one", "two"}
 
 
 def test_numbers_that_json_does_not_have_become_null(tmp_path: Path) -> None:

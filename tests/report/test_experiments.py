@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from infrec import experiments
 from infrec.experiments import published
-from infrec.experiments.base import Figure, Panel, Point, Series
+from infrec.experiments.base import Claim, Figure, Findings, Panel, Point, Series
 from infrec.experiments.cells import Data, pairs
 from infrec.experiments.records import FILE
 from infrec.report import experiment as pages
@@ -117,6 +118,41 @@ def test_the_paper_s_value_and_the_difference_stand_beside_ours(filled: Path) ->
     assert "✗ does not hold" in markdown or "✓ holds" in markdown
 
 
+def test_a_caption_says_what_its_small_ranges_are(filled: Path, tmp_path: Path) -> None:
+    """Only the page has them, so the Markdown's caption does not speak of them."""
+    page = (filled / "table1" / "index.html").read_text(encoding="utf-8")
+    captions = [caption for caption in Tables(page).found if caption.startswith(("ml-1m", "magazine"))]
+    assert len(captions) == 2
+    assert all(caption.endswith("Small ranges are 95 % intervals over users.") for caption in captions)
+    assert "interval" not in (filled / "table1" / "README.md").read_text(encoding="utf-8")
+    sizes = {"loaded_users": 5, "loaded_items": 5, "loaded_interactions": 5, "split": "own"}
+    parts = dict.fromkeys(("train", "validation", "test", "users_without_validation", "repeated"), 1)
+    write(tmp_path, "statistics", record("ml-1m", "poprec", 1.0, about=sizes | parts))
+    site.build(tmp_path, ["statistics"])
+    text = (tmp_path / "statistics" / "index.html").read_text(encoding="utf-8")
+    assert "Small ranges" not in text
+    assert "sparsity (%)" in text
+
+
+def test_claims_of_our_own_are_not_the_paper_s() -> None:
+    one = Claim("something", "demo", "holds", "1.")
+    for name, said in (("leakage", False), ("cold", True)):
+        text = pages.page(experiments.get(name), Findings(claims=[one]), pages.Facts(records=1), {})
+        assert ("What the paper says" in text) == said
+        assert ("Not in the paper." in text) != said
+
+
+def test_every_link_leads_to_a_file(filled: Path) -> None:
+    seen = 0
+    for path in (*filled.rglob("*.html"), *filled.rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        for target in re.findall(r'href="([^"#]+)"|\]\(([^)#]+)\)', text):
+            link = "".join(target)
+            assert (path.parent / link).is_file(), (path.name, link)
+            seen += 1
+    assert seen >= 8
+
+
 def test_every_figure_can_be_read_back_from_its_table(filled: Path) -> None:
     experiment = experiments.get("sample-efficiency")
     found, _ = site.read(filled, experiment)
@@ -182,6 +218,9 @@ def test_a_figure_of_any_shape_is_drawn() -> None:
     for rows in (((one,),), ((one, empty), (empty,)), tuple((one,) for _ in range(5))):
         svg = drawings.draw(Figure("any", "caption", rows))
         ElementTree.fromstring(drawings.standalone(svg).split("\n", 1)[1])
+    nothing = drawings.draw(Figure("none", "caption", ((empty,),)))
+    assert "not measured" in nothing
+    assert "0.2" not in re.findall(r">([^<>\n]+)</text>", nothing)  # axes without places have no numbers
 
 
 def test_damaged_lines_are_counted_on_the_page(tmp_path: Path) -> None:
@@ -189,7 +228,7 @@ def test_damaged_lines_are_counted_on_the_page(tmp_path: Path) -> None:
     with (tmp_path / "table1" / FILE).open("ab") as file:
         file.write(b'{"cell": "half')
     site.build(tmp_path, ["table1"])
-    assert "1 damaged lines" in (tmp_path / "table1" / "index.html").read_text(encoding="utf-8")
+    assert "1 damaged line was left out" in (tmp_path / "table1" / "index.html").read_text(encoding="utf-8")
 
 
 def test_without_matplotlib_the_tables_remain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

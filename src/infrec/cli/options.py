@@ -134,6 +134,8 @@ def _value(key: str, text: str, hint: Any) -> Any:
     words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
     if text in words:
         return text
+    if type(None) in members and text.lower() == "none":
+        return None
     if bool in members and text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
@@ -147,4 +149,5 @@ def _value(key: str, text: str, hint: Any) -> Any:
     expected = [kind.__name__ for kind in (bool, int, float) if kind in members] + [
         str(word) for word in words
     ]
+    expected += ["none"] if type(None) in members else []
     raise typer.BadParameter(f"{key} is {text!r}; expected {' or '.join(expected)}.", param_hint="--set")

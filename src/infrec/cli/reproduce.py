@@ -31,7 +31,7 @@ def reproduce(
             metavar="WHAT",
             help="table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
             "noise-infinite-ae, depth, cold, ablation, selection, statistics, augmentation, "
-            "deanonymise-noise, deanonymise-reveal, continual, continual-periods, or all.",
+            "deanonymise-noise, deanonymise-reveal, leakage, continual, continual-periods, or all.",
             show_default=False,
         ),
     ],
@@ -62,7 +62,7 @@ def reproduce(
             metavar="K",
             min=1,
             max=10,
-            help="How many seeds for what is random. Default: 3; 1 for table1.",
+            help="How many seeds for what is random. Default: 3; 1 for table1 and cold.",
         ),
     ] = None,
     search: Annotated[

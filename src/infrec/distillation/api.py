@@ -12,7 +12,7 @@ import numpy as np
 
 from infrec.data import Interactions, Vocabulary
 from infrec.distillation import continuing
-from infrec.distillation.config import Config
+from infrec.distillation.config import Config, stated
 from infrec.distillation.guarantee import Mechanism
 from infrec.distillation.holdout import held_out
 from infrec.distillation.summary import Summary
@@ -109,7 +109,7 @@ def distill(
             raise ConfigError(
                 f"target is {target}; expected a share above 0 and at most 1, for example 0.95."
             )
-    chosen = {name: value for name, value in asked.items() if value is not None}
+    chosen = stated(asked)
     base = replace(config, **chosen) if config is not None else Config.of(**{"mode": "discrete", **chosen})
 
     def one(count: int) -> Summary:

@@ -8,6 +8,7 @@ the mean number of interactions, `users` is μ.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -199,6 +200,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rate": 0.05, "average": 0.9,
     },
 }  # fmt: skip
+
+
+def stated(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked for. None says nothing, but for patience, where it means: do not stop early."""
+    return {name: value for name, value in asked.items() if value is not None or name == "patience"}
 
 
 def search_space(mean_interactions: float, n_items: int) -> dict[str, tuple[float, ...]]:

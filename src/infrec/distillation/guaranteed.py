@@ -29,7 +29,7 @@ from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.interactions import canonical
 from infrec.data.values import CANONICAL_INTEGER
 from infrec.distillation import guarantee
-from infrec.distillation.config import Config
+from infrec.distillation.config import Config, stated
 from infrec.distillation.guarantee import Mechanism
 from infrec.distillation.population import Population
 from infrec.distillation.release import Release, release
@@ -82,7 +82,7 @@ def distill(
     """
     import jax
 
-    settings = {name: value for name, value in settings.items() if value is not None}
+    settings = stated(settings)
     if jax.process_count() > 1:
         raise ConfigError(
             f"{jax.process_count()} processes work together; expected one: each would draw and spend its own "

@@ -26,6 +26,7 @@ BUDGETS = (50, 100, 200, 500, 1000, 2000)
 QUICK_BUDGETS = (25, 100)
 QUICK_STEPS = {"steps": 24, "validate_every": 8}
 QUICK_EPOCHS = 5
+BEYOND = "beyond the paper"  # the source of an experiment whose claims are ours
 Verdict = Literal["holds", "does not hold", "cannot be tested here"]
 
 
@@ -71,7 +72,7 @@ class Plan:
     def grid(self, cells: Sequence[Cell]) -> list[Cell]:
         """Each cell for each seed, where chance has a part in it; for one where it has none."""
         return [
-            replace(cell, seed=seed, quick=self.quick and cell.learnt)
+            replace(cell, seed=seed, quick=self.quick and cell.learnt, look=self.quick)
             for cell in cells
             for seed in (self.seeds if cell.by_chance else SEEDS[:1])
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -90,6 +90,7 @@ class Cell:
     `leakage`: what attacks find; the release is made without a tenth of the users, who are the control.
     `noisy histories`: once more with the noise in the histories that models are asked with.
     label: tells apart what an experiment varies. quick: fewer steps or epochs than the real thing.
+    look: a quick look asked for it; that is no part of the configuration, but the record tells.
     attack: what an attacker knows of the users; then the data is a release, and the record says who is found.
     """
 
@@ -101,6 +102,7 @@ class Cell:
     label: str = ""
     quick: bool = False
     attack: Pairs = ()
+    look: bool = field(default=False, compare=False)
 
     @cached_property
     def configuration(self) -> dict[str, Any]:

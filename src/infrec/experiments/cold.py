@@ -19,9 +19,9 @@ from infrec.experiments.base import (
     Value,
     claim,
 )
-from infrec.experiments.cells import FULL, Cell, Data
+from infrec.experiments.cells import Cell, Data
 from infrec.experiments.names import listed, name
-from infrec.experiments.rows import Results
+from infrec.experiments.rows import Results, join
 
 Kind = Literal["users", "items"]
 METRIC = "HR@100"
@@ -41,15 +41,16 @@ def cells(plan: Plan) -> list[Cell]:
 
 def bins(results: Results, dataset: str, kind: Kind) -> dict[str, list[dict[str, Any]]]:
     """Each model's bins, coldest first, with the mean over seeds."""
-    found: dict[str, list[Sequence[Mapping[str, Any]]]] = {}
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for record in results.records:
         measured = record["measured"][0]
         if record["configuration"]["dataset"] == dataset and "strata" in measured:
-            found.setdefault(measured["model"], []).append(measured["strata"][kind])
+            join(found.setdefault(measured["model"], []), measured)
     out = {}
     for model in table1.MODELS:
         if model in found:
-            out[model] = [_mean(bin_of_seeds) for bin_of_seeds in zip(*found[model], strict=True)]
+            of_seeds = (measured["strata"][kind] for measured in found[model])
+            out[model] = [_mean(bin_of_seeds) for bin_of_seeds in zip(*of_seeds, strict=True)]
     return out
 
 
@@ -103,8 +104,9 @@ def table(results: Results, dataset: str, kind: Kind) -> Table:
         for model, own in of_models.items()
     )
     head = ("model", *(f"{_range(b)} ({b['size']:,})" for b in first))
+    what = f"{METRIC} (%)" if kind == "users" else "share of held-out interactions in a top 100 (%)"
     return Table(
-        f"{dataset}: quality by train interactions of {kind} (how many {kind} in brackets).", head, lines
+        f"{dataset}: {what} by train interactions of {kind} (how many {kind} in brackets).", head, lines
     )
 
 
@@ -134,15 +136,20 @@ def findings(results: Results) -> Findings:
     kinds: tuple[Kind, ...] = ("users", "items")
     caption = (
         "Quality for users and items from the coldest to the warmest, by their interactions in the train "
-        "part, in bins of about equal size. Left: HR@100 of the users of a bin. Right: the share of a "
-        "bin's held-out interactions that stand in a top 100."
+        "part, in bins as equal in size as ties allow. Left: HR@100 of the users of a bin. Right: the "
+        "share of a bin's held-out interactions that stand in a top 100."
     )
     panels = tuple(tuple(panel(results, dataset, kind) for kind in kinds) for dataset in datasets)
     return Findings(
         claims=[leads(results, dataset) for dataset in datasets],
         figures=[Figure("cold", caption, panels)] if panels else (),
         tables=[table(results, dataset, kind) for dataset in datasets for kind in kinds],
-        notes=["Users with equally many interactions share a bin, so the smallest datasets have fewer bins."],
+        notes=[
+            "Users with equally many interactions share a bin, so bins are not all of a size, and the "
+            "smallest datasets have fewer: on magazine most users have a single interaction in the train "
+            "part. How many are in a bin stands in the tables' heads.",
+            "Tail and head are the coldest and the warmest bin, torso is the middle one.",
+        ],
     )
 
 
@@ -173,7 +180,7 @@ EXPERIMENT = Experiment(
     name="cold",
     title="How does ∞-AE perform on cold users and cold items?",
     source="appendix",
-    about=f"Every model on all users ({FULL} data), HR@100 by coldness in equal-sized bins.",
+    about="Every model on all users, HR@100 by coldness in bins of equal size, as far as ties allow.",
     cells=cells,
     findings=findings,
     rows=rows_of,

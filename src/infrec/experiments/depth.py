@@ -91,7 +91,7 @@ def table(dataset: str, rows: Rows, results: Results) -> Table:
 
 
 def deeper_is_worse(dataset: str, rows: Rows) -> Claim:
-    text = "∞-AE gets worse with depth; one or two layers are best"
+    text = "∞-AE tends to get worse with depth; one or two layers are generally best"
     best_at, falls, parts = [], [], []
     for metric in published.METRICS:
         own = sorted(rows.where(metric=metric), key=depth_of)
@@ -108,9 +108,12 @@ def deeper_is_worse(dataset: str, rows: Rows) -> Claim:
         )
     if not parts:
         return claim(text, dataset, None, "nothing measured yet.")
-    shallow_best = sum(depth <= 2 for depth in best_at)
-    counted = f"{shallow_best} of {len(best_at)} metrics are best with one or two layers: "
-    return claim(text, dataset, shallow_best == len(best_at) and all(falls), counted + "; ".join(parts) + ".")
+    shallow_best, most = sum(depth <= 2 for depth in best_at), len(best_at) / 2
+    counted = (
+        f"{shallow_best} of {len(best_at)} metrics are best with one or two layers, {sum(falls)} are lower "
+        "with the most: "
+    )
+    return claim(text, dataset, shallow_best > most and sum(falls) > most, counted + "; ".join(parts) + ".")
 
 
 EXPERIMENT = Experiment(

@@ -140,11 +140,12 @@ def compounds(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
                 continue
             alone = max(drop(clean, full), drop(noisy_full, full))
             worse.append(drop(both, full) > alone)
-            parts.append(f"{name(source)} {users}: {drop(both, full):.0f} against {alone:.0f}")
+            parts.append(f"{name(source)} {users}: {drop(both, full):.1f} against {alone:.1f}")
     if not worse:
         return claim(text, dataset, None, "nothing measured yet.")
     figures = (
-        f"drop in {metric} (%) with {noise:g} % noise and sampling, against the larger of either alone: "
+        f"{sum(worse)} of {len(worse)} samples lose more; drop in {metric} (%) with {noise:g} % noise and "
+        "sampling, against the larger of either alone: "
     )
     return claim(text, dataset, all(worse), figures + "; ".join(parts) + ".")
 

@@ -22,6 +22,7 @@ from infrec.errors import ArtifactError
 
 Record = dict[str, Any]
 FILE = "records.jsonl"
+LOOK = "look"  # marks what only a quick look has asked for so far
 REQUIRED = ("cell", "configuration", "seed", "measured", "seconds", "device", "versions")
 _LIBRARIES = ("infrec", "jax", "jaxlib", "optax", "numpy", "scipy")
 
@@ -72,7 +73,7 @@ class Records:
                 fcntl.flock(handle, fcntl.LOCK_EX)
                 end = os.lseek(handle, 0, os.SEEK_END)
                 cut = end > 0 and os.pread(handle, 1, end - 1) != b"\n"
-                os.write(handle, b"\n" * cut + line + b"\n")
+                _write(handle, b"\n" * cut + line + b"\n", end)
                 os.fsync(handle)
             finally:
                 os.close(handle)
@@ -105,6 +106,16 @@ class Records:
                 (folder / cell).unlink(missing_ok=True)
         finally:
             os.close(handle)
+
+
+def _write(handle: int, data: bytes, end: int) -> None:
+    """All of it or nothing: a disk that fills up takes a part of a line without complaint at first."""
+    try:
+        while data:
+            data = data[os.write(handle, data) :]
+    except OSError:
+        os.ftruncate(handle, end)
+        raise
 
 
 def elsewhere(root: Path, own: Path) -> dict[str, Record]:

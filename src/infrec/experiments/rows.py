@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import Any
 
 from infrec.experiments import published
 from infrec.experiments.base import QUICK_STEPS
-from infrec.experiments.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, PERIODS, Data, pairs
-from infrec.experiments.records import Record, Records
+from infrec.experiments.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, Data, pairs
+from infrec.experiments.records import LOOK, Record, Records
 
 MAIN = f"{DISTILLED}-published"
 
@@ -94,7 +95,7 @@ class Results:
     others: Callable[[str], Results]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "records", [_with_short_name(record) for record in self.records])
+        object.__setattr__(self, "records", _with_short_names(self.records))
 
     @property
     def rows(self) -> Rows:
@@ -108,31 +109,33 @@ class Results:
 
     def quick_datasets(self) -> list[str]:
         """The datasets of which there is only a quick look."""
-        return sorted({r["configuration"]["dataset"] for r in self.records if r["configuration"]["quick"]})
+        return sorted({r["configuration"]["dataset"] for r in self.records if of_a_look(r)})
 
     @classmethod
     def at(cls, root: Path, name: str) -> Results:
         """What the records under `root` hold for an experiment."""
         found = Records(root / name).read().values()
         # Where a dataset was also measured in earnest, its quick records have served their purpose.
-        earnest = {
-            record["configuration"]["dataset"]
-            for record in found
-            if not record["configuration"]["quick"]
-            and record["configuration"]["data"]["source"] in (DISTILLED, PERIODS)
-        }
-        kept = [
-            r for r in found if not (r["configuration"]["quick"] and r["configuration"]["dataset"] in earnest)
-        ]
+        earnest = {r["configuration"]["dataset"] for r in found if not of_a_look(r)}
+        kept = [r for r in found if not (of_a_look(r) and r["configuration"]["dataset"] in earnest)]
         return cls(kept, lambda other: cls.at(root, other))
 
 
-def _with_short_name(record: Record) -> Record:
-    """A dataset that was given as a path is called by the file's name."""
-    given = record["configuration"]["dataset"]
-    if os.sep not in given:
-        return record
-    return {**record, "configuration": {**record["configuration"], "dataset": Path(given).stem}}
+def of_a_look(record: Record) -> bool:
+    """Whether only a quick look has asked for it, shortened or not."""
+    return bool(record["configuration"]["quick"] or record.get(LOOK))
+
+
+def _with_short_names(records: Sequence[Record]) -> list[Record]:
+    """A dataset that was given as a path is called by the file's name, where that is one dataset's alone."""
+    given = {record["configuration"]["dataset"] for record in records}
+    called = {name: Path(name).stem if os.sep in name else name for name in given}
+    shared = {short for short, count in Counter(called.values()).items() if count > 1}
+    called = {name: name if short in shared else short for name, short in called.items()}
+    return [
+        {**r, "configuration": {**r["configuration"], "dataset": called[r["configuration"]["dataset"]]}}
+        for r in records
+    ]
 
 
 def data_of(record: Record) -> Data:
@@ -179,11 +182,15 @@ def rows_of(records: Iterable[Record]) -> list[Row]:
                 measured.get("histories", "clean"),
                 configuration["label"],
             )
-            group = groups.setdefault(key, [])
-            if group and group[-1]["settings"] != measured["settings"]:
-                group.clear()  # other settings were committed since: the later ones count
-            group.append(measured)
+            join(groups.setdefault(key, []), measured)
     return [row for key, measured in groups.items() for row in _rows(key, measured)]
+
+
+def join(group: list[Mapping[str, Any]], measured: Mapping[str, Any]) -> None:
+    """One more seed; where other settings were committed since, the later ones alone count."""
+    if group and group[-1]["settings"] != measured["settings"]:
+        group.clear()
+    group.append(measured)
 
 
 def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterator[Row]:

@@ -19,7 +19,7 @@ from typing import Protocol
 from infrec.errors import InfrecError
 from infrec.experiments import work
 from infrec.experiments.cells import Cell
-from infrec.experiments.records import Record, Records, elsewhere
+from infrec.experiments.records import LOOK, Record, Records, elsewhere
 from infrec.experiments.summaries import FOLDER
 from infrec.progress import Progress, silent
 
@@ -121,11 +121,13 @@ def run(
     found = records.read()
     others = elsewhere(directory.parent, directory)
     for cell in wanted:
-        if cell.hash not in found and cell.hash in others:
-            with records.claim(cell.hash) as ours:
-                if ours and cell.hash not in records.read():
-                    records.append(others[cell.hash])
-            found[cell.hash] = others[cell.hash]
+        known = found.get(cell.hash, others.get(cell.hash))
+        if known is None or _settled(found.get(cell.hash), cell):
+            continue
+        found[cell.hash] = _taken_over(known, cell)
+        with records.claim(cell.hash) as ours:
+            if ours and not _settled(records.read().get(cell.hash), cell):
+                records.append(found[cell.hash])
     failed: dict[str, str] = {}
     began, before = time.monotonic(), len(wanted) - len(missing(wanted, found))
     while todo := [cell for cell in missing(wanted, found) if cell.hash not in failed]:
@@ -149,6 +151,17 @@ def run(
             found |= records.read()
     out.records = [found[cell.hash] for cell in wanted if cell.hash in found]
     return out
+
+
+def _settled(record: Record | None, cell: Cell) -> bool:
+    """Whether a record can stay as it is: that of a quick look is written again for a run in earnest."""
+    return record is not None and (cell.look or LOOK not in record)
+
+
+def _taken_over(record: Record, cell: Cell) -> Record:
+    """The record as this run has it: what only a quick look has asked for is marked."""
+    unmarked = {name: value for name, value in record.items() if name != LOOK}
+    return {**unmarked, LOOK: True} if cell.look else unmarked
 
 
 def missing(cells: Sequence[Cell], found: dict[str, Record]) -> list[Cell]:

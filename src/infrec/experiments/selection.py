@@ -21,7 +21,7 @@ from infrec.experiments.base import (
     claim,
 )
 from infrec.experiments.cells import DISTILLED, FULL, Cell, Data, Fit, pairs
-from infrec.experiments.names import HEURISTICS, name
+from infrec.experiments.names import HEURISTICS, name, signed
 from infrec.experiments.records import Record
 from infrec.experiments.rows import Results, data_of
 
@@ -103,9 +103,10 @@ def agreement(full: Record, small: Record, metric: str) -> tuple[float | None, f
 
 
 def seconds(record: Record) -> float:
-    """Fitting all candidates, and making what they were fitted on."""
+    """Fitting all candidates, and making what they were fitted on, even where a kept summary was read."""
     fits = sum(m["seconds"]["fit"] for m in record["measured"] if "seconds" in m)
-    return fits + (record["data"].get("distill_seconds") or 0.0)
+    made = record["data"].get("distill_seconds")
+    return fits + (record["seconds"].get("data", 0.0) if made is None else made)
 
 
 def watts(device: str) -> float:
@@ -141,7 +142,7 @@ def findings(results: Results) -> Findings:
         figures=[Figure("selection", caption, panels)] if datasets else (),
         tables=[table(results, dataset) for dataset in datasets],
         notes=[
-            "Time is measured: fitting every candidate, compilation included, and distilling a summary. "
+            "Time is measured: fitting every candidate, compilation included, and sampling or distilling. "
             "Cells that ran side by side on one device waited for each other, so compare seconds roughly. "
             "Energy is not: it is that time multiplied by a stated power of the device that all users were "
             "fitted on "
@@ -179,7 +180,7 @@ def table(results: Results, dataset: str, metric: str = "HR@100") -> Table:
         lines.append(
             (
                 f"{name(source)}, {users:,}",
-                f"{sum(taus) / len(taus):.2f}" if taus else "–",
+                _tau(sum(taus) / len(taus)) if taus else "–",
                 f"{100 * sum(shares) / len(shares):.1f} %" if shares else "–",
                 f"{found[0][2]}",
                 f"{spent:.1f}",
@@ -204,6 +205,10 @@ def table(results: Results, dataset: str, metric: str = "HR@100") -> Table:
     return Table(f"{dataset}: choosing on less data.", head, tuple(lines))
 
 
+def _tau(value: float) -> str:
+    return signed(value).removeprefix("+")
+
+
 def ranks_as_full(results: Results, dataset: str, metric: str = "HR@100") -> Claim:
     text = "A distilled summary ranks models and settings as the full data does, and better than samples do"
     full = full_record(results, dataset)
@@ -218,9 +223,11 @@ def ranks_as_full(results: Results, dataset: str, metric: str = "HR@100") -> Cla
     users = max(budgets)
     own = means[DISTILLED, users]
     rest: Mapping[str, float] = {s: tau for (s, u), tau in means.items() if u == users and s != DISTILLED}
-    lines = "; ".join(f"{name(source)} {tau:.2f}" for source, tau in rest.items())
+    lines = "; ".join(f"{name(source)} {_tau(tau)}" for source, tau in rest.items())
     verdict = own >= 0.5 and own >= max(rest.values(), default=-1.0)
-    return claim(text, dataset, verdict, f"τ over {metric} with {users} users: distilled {own:.2f}; {lines}.")
+    return claim(
+        text, dataset, verdict, f"τ over {metric} with {users} users: distilled {_tau(own)}; {lines}."
+    )
 
 
 def rows_of(results: Results) -> list[dict[str, Any]]:
@@ -244,7 +251,7 @@ def rows_of(results: Results) -> list[dict[str, Any]]:
 EXPERIMENT = Experiment(
     name="selection",
     title="Can models be chosen on a summary?",
-    source="the paper's motivation",
+    source="its motivation",
     about="Every model with a grid of settings on all users, samples and summaries: do they rank alike?",
     cells=cells,
     findings=findings,

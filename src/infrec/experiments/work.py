@@ -13,7 +13,7 @@ from infrec.errors import InfrecError
 from infrec.experiments import attack, summaries
 from infrec.experiments.cells import DISTILLED, FULL, GENERATED, PERIODS, Cell, Data, Fit
 from infrec.experiments.noise import flip
-from infrec.experiments.records import Record, device, plain, versions
+from infrec.experiments.records import LOOK, Record, device, plain, versions
 from infrec.metrics import co_occurrence_agreement, popularity_distance
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.splits import Split, holdout
@@ -65,6 +65,7 @@ def run(cell: Cell, folder: Path, progress: Progress = silent) -> Record:
             "device": device(),
             "versions": versions(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **({LOOK: True} if cell.look else {}),
         }
     )
 

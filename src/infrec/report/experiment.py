@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from infrec.experiments.base import Claim, Experiment, Figure, Findings, Table, Value
+from infrec.experiments.base import BEYOND, Claim, Experiment, Figure, Findings, Table, Value
 from infrec.experiments.published import PAPER
 from infrec.report import experiment_figures as drawings
 from infrec.report import pieces
@@ -14,6 +14,7 @@ from infrec.report.pieces import NO_PLOTS
 
 STYLES = ("page.css", "experiment.css")
 VERDICTS = {"holds": "holds", "does not hold": "fails", "cannot be tested here": "open"}
+PAPER_SAYS, WE_SAY = "What the paper says, and what we found", "What is claimed, and what we found"
 FIGURE_HEAD = ("panel", "series", "x", "value", "low", "high", "seeds")
 
 
@@ -37,9 +38,9 @@ def page(experiment: Experiment, found: Findings, facts: Facts, svgs: Mapping[st
         '<nav><a href="../index.html">all experiments</a></nav>',
         f"<h1>{escape(experiment.title)}</h1>",
         f'<p class="lead">{escape(experiment.about)}</p>',
-        f'<p class="quiet">The paper: {escape(experiment.source)}. {escape(_records(facts))}</p>',
+        f'<p class="quiet">{escape(source(experiment))} {escape(_records(facts))}</p>',
         _notices(facts, found, svgs),
-        claims(found.claims),
+        claims(found.claims, WE_SAY if experiment.source == BEYOND else PAPER_SAYS),
         *(_figure(figure, svgs.get(figure.name)) for figure in found.figures),
         "<h2>Tables</h2>" if found.tables and found.figures else "",
         *(table(each) for each in found.tables),
@@ -66,13 +67,13 @@ def index(pages: Sequence[tuple[Experiment, Findings, Facts]]) -> str:
         f'<p class="quiet">{escape(PAPER)}. Every number is measured by infrec under the published protocol; '
         "the paper's stand beside them, and where ours differ, the page says so.</p>",
         f'<div class="cards">{cards}</div>',
-        claims(every, heading="Every claim"),
+        claims(every, "Every claim"),
     ]
     return pieces.document("infrec: the paper, measured again", body, STYLES)
 
 
 # ---- parts -----------------------------------------------------------------------------------------------
-def claims(of: Sequence[Claim], heading: str = "What the paper says, and what we found") -> str:
+def claims(of: Sequence[Claim], heading: str) -> str:
     if not of:
         return ""
     rows = "".join(
@@ -86,6 +87,10 @@ def claims(of: Sequence[Claim], heading: str = "What the paper says, and what we
         f'<h2>{heading}</h2><div class="scroll"><table class="claims"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
+
+
+def source(experiment: Experiment) -> str:
+    return "Not in the paper." if experiment.source == BEYOND else f"The paper: {experiment.source}."
 
 
 def _figure(figure: Figure, svg: str | None) -> str:
@@ -125,7 +130,13 @@ def _as_table(figure: Figure) -> str:
 
 def table(of: Table) -> str:
     rows = [[_cell(cell) for cell in row] for row in of.rows]
-    return pieces.table(of.head, rows, of.caption)
+    ranges = any(isinstance(cell, Value) and _has_interval(cell) for row in of.rows for cell in row)
+    note = " Small ranges are 95 % intervals over users." if ranges else ""
+    return pieces.table(of.head, rows, of.caption + note)
+
+
+def _has_interval(cell: Value) -> bool:
+    return cell.low is not None and cell.high is not None and cell.low != cell.high
 
 
 def _cell(cell: str | Value) -> str:
@@ -175,7 +186,8 @@ def _notices(facts: Facts, found: Findings, svgs: Mapping[str, str]) -> str:
             "Some of this is a quick look (--quick): fewer steps, a smaller grid, one seed. It is no result."
         )
     if facts.damaged:
-        out.append(f"{facts.damaged} damaged lines were left out of the records; run the experiment again.")
+        lines = "1 damaged line was" if facts.damaged == 1 else f"{facts.damaged} damaged lines were"
+        out.append(f"{lines} left out of the records; run the experiment again.")
     if found.figures and not svgs:
         out.append(NO_PLOTS)
     return "".join(f'<p class="notice">{escape(text)}</p>' for text in out)

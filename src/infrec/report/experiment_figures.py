@@ -170,7 +170,7 @@ def _panel(
             linestyle=style.dash,
             linewidth=1.9 if series.name.startswith((DISTILLED, "infinite-ae")) else 1.3,
             marker=style.marker,
-            markersize=5 if len(x) < 20 else 2.5,
+            markersize=7 if len(x) == 1 else 5 if len(x) < 20 else 2.5,
             markeredgecolor=PAPER,
             markeredgewidth=0.6,
             zorder=3 if series.name.startswith((DISTILLED, "infinite-ae")) else 2,
@@ -203,6 +203,9 @@ def _axes(axes: Axes, panel: Panel, columns: int) -> None:
     else:
         axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.yaxis.set_major_locator(MaxNLocator(5))
+    if not panel.series:  # no places, so no numbers on the axes
+        axes.set_xticks([])
+        axes.set_yticks([])
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from infrec.experiments.base import Claim, Experiment, Findings, Table, Value
 from infrec.experiments.published import PAPER
-from infrec.report.experiment import Facts, beside, counted, written
+from infrec.report.experiment import Facts, beside, counted, source, written
 
 MARK = {
     "holds": "✓ holds",
@@ -18,7 +18,7 @@ MARK = {
 def page(experiment: Experiment, found: Findings, facts: Facts, svgs: Mapping[str, str]) -> str:
     """Headline, claims, the figures as pictures beside the file, tables, notes."""
     seeds = f"up to {facts.seeds} seeds" if facts.seeds > 1 else "one seed"
-    parts = [f"# {experiment.title}", f"{experiment.about} The paper: {experiment.source}."]
+    parts = [f"# {experiment.title}", f"{experiment.about} {source(experiment)}"]
     if not facts.records:
         parts.append("There are no records yet.")
     else:
