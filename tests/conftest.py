@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from infrec.data import Interactions
+
+
+@contextmanager
+def quick_compilation() -> Iterator[None]:
+    """XLA optimises little, here and in processes that are started meanwhile.
+
+    Compiling is most of the time of a test of few steps, and this halves it; many steps take longer. Nothing
+    that was compiled before is used here, nor afterwards what is compiled here: bits can be compared.
+    """
+    import jax
+
+    name = "jax_disable_most_optimizations"
+    before = jax.config.values[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(name.upper(), "1")
+        jax.config.update(name, True)
+        jax.clear_caches()
+        try:
+            yield
+        finally:
+            jax.config.update(name, before)
+            jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def compiled_quickly() -> Iterator[None]:
+    """For files whose tests take few steps."""
+    with quick_compilation():
+        yield
 
 
 @pytest.fixture

@@ -58,10 +58,9 @@ def test_the_wheel_runs_in_a_clean_environment(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("infrec-*.whl")
 
     home = tmp_path / "clean"
-    venv.create(home, with_pip=True)
-    python = str(home / "bin" / "python")
-    constraints = str(ROOT / "constraints.txt")
-    install = [python, "-m", "pip", "install", "-q", "--no-compile", "-c", constraints, str(wheel)]
+    venv.create(home)  # empty, even of pip: ours installs there
+    python, constraints = str(home / "bin" / "python"), str(ROOT / "constraints.txt")
+    install = [*pip, "--python", python, "install", "--no-compile", "-c", constraints, str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("INFREC", "PYTHON"))}
     done = subprocess.run(

@@ -21,6 +21,8 @@ from infrec.models import PopRec
 from infrec.privacy import Released
 from tests.cli.conftest import Infrec
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 QUICK = ("--users", "8", "--steps", "4", "--per-user", "6", "--set", "validate_every=2")
 
 

@@ -390,7 +390,10 @@ def test_doctor(infrec: Infrec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "not there" in ran.out
 
 
-def test_demo_compares_explains_and_reports(infrec: Infrec, tmp_path: Path) -> None:
+def test_demo_compares_explains_and_reports(
+    infrec: Infrec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infrec.cli.demo.STEPS", 10)  # how good it gets is asked below
     ran = infrec("demo", "--out", tmp_path / "demo")
     assert ran.code == 0, ran.err
     for words in ("∞-AE", "EASE", "PopRec", "because you liked", "users like you", "infrec fit demo"):

@@ -26,6 +26,8 @@ from infrec.data.sources import TableSource
 from infrec.models import InfiniteAE
 from tests.cli.conftest import Infrec
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")  # in the processes, too
+
 SENTENCE = "another of the processes has ended or cannot be reached"
 
 

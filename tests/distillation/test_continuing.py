@@ -17,6 +17,8 @@ from infrec.models import InfiniteAE
 from infrec.splits import hide
 from infrec.splits.cut import keep
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 QUICK = {"steps": 40, "validate_every": 10}
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")  # in the processes
+
 CODE = """
 import sys
 import numpy as np

@@ -9,6 +9,8 @@ import pytest
 
 from infrec.distillation import gumbel, noise
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 KEY = jnp.asarray([3, 9], jnp.uint32)
 RNG = np.random.default_rng(0)
 LOGITS = jnp.asarray(RNG.normal(size=(9, 70)), jnp.float32)

@@ -19,6 +19,8 @@ from infrec.distillation.checkpoint import RunDirectory, fingerprint
 from infrec.distillation.validation import Verdict
 from infrec.errors import ArtifactError, ConfigError, SolveError
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 STEPS = 12
 SMALL = {"users": 6, "per_user": 5, "steps": STEPS, "validate_every": 4, "patience": None}
 

@@ -12,6 +12,8 @@ from infrec.distillation import objective
 from infrec.distillation.objective import Form, Users
 from infrec.kernels import ntk
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 N, D, MU = 23, 31, 6
 RNG = np.random.default_rng(1)
 X = (RNG.random((N, D)) < 0.3).astype(np.uint8)

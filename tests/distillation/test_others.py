@@ -19,6 +19,8 @@ from infrec.distillation.others import Others
 from infrec.errors import ConfigError
 from infrec.models import EASE
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 RNG = np.random.default_rng(3)
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from infrec.distillation import relaxations
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 _mask = jax.jit(relaxations.top_mask)
 
 

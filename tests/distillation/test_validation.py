@@ -13,6 +13,8 @@ from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import ntk
 from infrec.metrics.ranking import hit_rate_at, top_k
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @pytest.fixture(scope="module")
 def logs() -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:

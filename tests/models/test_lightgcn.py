@@ -10,7 +10,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models import LightGCN, lightgcn, sampling
-from infrec.models.sampling import Batch
+from infrec.models.sampling import Batch, Pairs
 from infrec.models.trainer import Step, bpr, penalty
 from infrec.randomness import generator
 from tests.models.contract import RecommenderContract
@@ -73,12 +73,22 @@ def test_the_loss_sees_the_same_scores(
     batch = Batch(users, (users < 120).astype(jnp.float32), jnp.int32(0))
     step = Step(batch, jax.random.key(0), arrays, program.constants(sizes, log), sizes)
     assert {name for name in step.constants if not name.endswith("by_item")} == held
-    found = program.loss({k: jnp.asarray(v) for k, v in params.items()}, step, {"l2": jnp.float32(0.1)})
+    hyper = {"l2": jnp.float32(0.1)}
+
+    @jax.jit
+    def loss_and_pairs(params: dict[str, jax.Array]) -> tuple[jax.Array, Pairs]:
+        return program.loss(params, step, hyper), step.pairs()
+
+    found, pairs = loss_and_pairs(params)
     both = dense(log, params["users"][:120, :5], params["items"][: log.n_items, :5], 3)
     scores = np.zeros((sizes.batch, sizes.items), np.float32)
     scores[:120, : log.n_items] = both[:120] @ both[120:].T
-    first = jnp.asarray(params["users"])[users], jnp.asarray(params["items"])
-    expected = bpr(jnp.asarray(scores), step.pairs()) + 0.1 * penalty(*first, step.pairs())
+
+    @jax.jit
+    def by_definition(scores: jax.Array, users: jax.Array, items: jax.Array) -> jax.Array:
+        return bpr(scores, pairs) + 0.1 * penalty(users, items, pairs)
+
+    expected = by_definition(scores, params["users"][np.asarray(users)], params["items"])
     assert float(found) == pytest.approx(float(expected), rel=1e-4)
 
 

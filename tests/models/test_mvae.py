@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models import MVAE, sampling
-from infrec.models.sampling import Batch
+from infrec.models.sampling import Batch, Log, Sizes
 from infrec.models.trainer import Step
 from infrec.randomness import generator
 from tests.models.contract import RecommenderContract
@@ -28,11 +31,19 @@ class TestMVAE(RecommenderContract):
 def loss_of(params: dict, log: Interactions, at: int, beta: float = 1.0) -> float:
     program = MVAE(latent=4, hidden=6).program(log)
     sizes, arrays = sampling.on_device(log)
+    constants = program.constants(sizes, log)
+    return float(compiled(program, sizes, params, arrays, constants, np.int32(at), np.float32(beta)))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def compiled(
+    program: Any, sizes: Sizes, params: dict, arrays: Log, constants: dict, at: jax.Array, beta: jax.Array
+) -> jax.Array:
     users = jnp.arange(sizes.batch)
-    batch = Batch(users, (users < log.n_users).astype(jnp.float32), jnp.int32(at))
-    step = Step(batch, jax.random.key(0), arrays, program.constants(sizes, log), sizes)
-    hyper = {"dropout": jnp.float32(0), "l2": jnp.float32(0), "beta": jnp.float32(beta)}
-    return float(program.loss({k: jnp.asarray(v) for k, v in params.items()}, step, hyper))
+    batch = Batch(users, (users < arrays.n_users).astype(jnp.float32), at)
+    step = Step(batch, jax.random.key(0), arrays, constants, sizes)
+    hyper = {"dropout": jnp.float32(0), "l2": jnp.float32(0), "beta": beta}
+    return program.loss(params, step, hyper)
 
 
 def test_the_loss_by_hand(small_log: Interactions) -> None:

@@ -21,6 +21,8 @@ from infrec.models.trainer import Step
 from infrec.randomness import generator
 from infrec.splits import hide
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 COUNTS = st.integers(1, 10**6)
 
 

@@ -18,6 +18,8 @@ from infrec.distillation.objective import Form, Users
 from infrec.errors import ConfigError
 from infrec.privacy import Released
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @pytest.mark.parametrize(
     "form", [Form(), Form("standardised", 0.3, sharpness=0.5, user_power=0.5, precision="highest")]
