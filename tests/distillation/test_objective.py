@@ -165,3 +165,22 @@ def test_reg_has_the_gradient_of_the_loss() -> None:
     slope = jax.grad(lambda reg: objective.total(jnp.asarray(X_HAT), reg, users, KEY, form))(jnp.float32(0.5))
     up, down = (_reference(X_HAT, reg, form) for reg in (0.5 + 1e-4, 0.5 - 1e-4))
     assert float(slope) == pytest.approx((up - down) / 2e-4, rel=1e-2)
+
+
+@pytest.mark.parametrize("loss", ["multinomial", "standardised", "binary"])
+def test_who_is_shown_every_item_has_no_say(loss: str) -> None:
+    """Nothing is asked of such a user; nor may what is shown overflow where the rest is nearly constant."""
+    scores = jnp.asarray([[0.1, 0.9, 0.4, 0.2], [50.0, 0.5, 0.5, 0.5], [0.3, 0.1, 0.7, 0.2]], jnp.float32)
+    given = jnp.asarray([[1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0]], jnp.float32)
+    target = jnp.asarray([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 1]], jnp.float32)
+    form = Form(loss, 0.3, sharpness=0.25, user_power=0.5)
+
+    def of(rows: slice) -> tuple[jax.Array, jax.Array]:
+        n = len(scores[rows])
+        return objective._loss(scores[rows], given[rows], target[rows], jnp.ones(n), form, True)
+
+    (value, slope), (others, slopes) = of(slice(0, 3)), of(slice(1, 3))
+    assert np.isfinite(float(value)) and float(value) == pytest.approx(float(others), rel=1e-6)
+    np.testing.assert_array_equal(slope[0], 0)
+    np.testing.assert_allclose(slope[1:], slopes, rtol=1e-6)
+    np.testing.assert_array_equal(np.asarray(slope)[np.asarray(given) > 0], 0)

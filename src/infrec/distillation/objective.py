@@ -234,13 +234,14 @@ def _loss(
     count = jnp.maximum(free.sum(axis=1), 1.0)
     centred = scores - ((free * scores).sum(axis=1) / count)[:, None]
     deviation = jnp.sqrt((free * centred * centred).sum(axis=1) / count + np.float32(1e-8))
-    z = centred / deviation[:, None]
+    # What is shown may lie far outside the deviation of the rest, and its power would overflow: 0 · ∞.
+    z = jnp.where(free > 0, centred / deviation[:, None], 0.0)
     # |z| ≤ √items: powers stay finite without looking for the largest one, unless there are very many items.
     top = (
         jnp.max(free * z, axis=1) if form.sharpness * np.sqrt(scores.shape[1]) > 60 else jnp.zeros_like(count)
     )
     powers = free * jnp.exp(beta * (z - top[:, None]))
-    mass = powers.sum(axis=1)
+    mass = jnp.maximum(powers.sum(axis=1), np.float32(1e-30))  # 0 for a user who is shown every item
     hit = (target * z).sum(axis=1)
     likelihood = beta * (hit - amount * top) - amount * jnp.log(mass)
     # Through the standardisation: Σ (t − n p) = 0, so only the part along z is taken out.
