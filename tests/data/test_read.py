@@ -119,6 +119,14 @@ def test_a_directory_with_and_without_dictionaries(tmp_path: Path) -> None:
     assert pa.concat_tables(tables).column("user").to_pylist() == ["a", "b", "a"] * 3
 
 
+def test_a_directory_with_numbers_and_texts_names_the_column_and_two_files(tmp_path: Path) -> None:
+    for name, users in (("a", [1, 2]), ("b", [3, 4]), ("c", ["u5", "u6"])):
+        rows = pa.table({"user": pa.array(users).dictionary_encode(), "item": [0, 1]})
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+    with pytest.raises(DataError, match=r"'user' is int64 in a\.parquet and string in c\.parquet; expected"):
+        read(tmp_path)
+
+
 def frame() -> pd.DataFrame:
     return pd.DataFrame(ROWS, columns=["user", "item", "rating", "timestamp"])
 

@@ -97,7 +97,7 @@ class ParquetSource:
                 for schema in schemas:
                     once(schema.names, schema.names, self.name)
                 schemas = _decoded(schemas)
-                merged = pa.unify_schemas(schemas, promote_options="permissive")
+                merged = _unified(schemas, [file.name for file in files])
                 hive = ds.HivePartitioning.discover(infer_dictionary=False)
                 if any("=" in part for file in files for part in file.relative_to(path).parts[:-1]):
                     guess = ds.dataset(
@@ -174,6 +174,25 @@ def _decoded(schemas: list[pa.Schema]) -> list[pa.Schema]:
         ]
         out.append(pa.schema(fields))
     return out
+
+
+def _unified(schemas: list[pa.Schema], names: list[str]) -> pa.Schema:
+    """One schema for all files; where a column's types cannot go together, it is named with two of them."""
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowTypeError:
+        first: dict[str, tuple[pa.Field, str]] = {}
+        for schema, name in zip(schemas, names, strict=True):
+            for field in schema:
+                known, where = first.setdefault(field.name, (field, name))
+                try:
+                    pa.unify_schemas([pa.schema([known]), pa.schema([field])], promote_options="permissive")
+                except pa.ArrowTypeError:
+                    raise DataError(
+                        f"column {field.name!r} is {known.type} in {where} and {field.type} in {name}; "
+                        "expected one type in all files of a directory: write one of them again."
+                    ) from None
+        raise
 
 
 def _as_table(frame: Any) -> pa.Table:
