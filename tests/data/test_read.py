@@ -122,8 +122,9 @@ def test_a_directory_with_and_without_dictionaries(tmp_path: Path) -> None:
 def test_a_directory_with_numbers_and_texts_names_the_column_and_two_files(tmp_path: Path) -> None:
     for name, users in (("a", [1, 2]), ("b", [3, 4]), ("c", ["u5", "u6"])):
         rows = pa.table({"user": pa.array(users).dictionary_encode(), "item": [0, 1]})
-        pq.write_table(rows, tmp_path / f"{name}.parquet")
-    with pytest.raises(DataError, match=r"'user' is int64 in a\.parquet and string in c\.parquet; expected"):
+        (tmp_path / name).mkdir()
+        pq.write_table(rows, tmp_path / name / "log.parquet")
+    with pytest.raises(DataError, match=r"'user' is int64 in a/log\.parquet and string in c/log\.parquet"):
         read(tmp_path)
 
 

@@ -61,6 +61,12 @@ def test_early_stopping_can_be_turned_off(small_log: Interactions, given: dict, 
     assert made.about["settings"]["patience"] == kept
 
 
+def test_none_takes_back_what_a_config_has(small_log: Interactions) -> None:
+    config = Config.of("published", users=4, steps=1, validate_every=1, draws=2, batch=50)
+    settings = distill(small_log, config=config, batch=None, seed=None).about["settings"]
+    assert settings["batch"] is None and settings["seed"] == config.seed
+
+
 def test_the_data_fills_the_gaps() -> None:
     config = Config.of("soft", users=500).resolved(n_users=6040, n_items=3706, interactions=6040 * 131)
     assert (config.draws, config.mass, config.per_user) == (200, 100, 131)

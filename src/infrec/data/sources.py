@@ -97,7 +97,7 @@ class ParquetSource:
                 for schema in schemas:
                     once(schema.names, schema.names, self.name)
                 schemas = _decoded(schemas)
-                merged = _unified(schemas, [file.name for file in files])
+                merged = _unified(schemas, [str(file.relative_to(path)) for file in files])
                 hive = ds.HivePartitioning.discover(infer_dictionary=False)
                 if any("=" in part for file in files for part in file.relative_to(path).parts[:-1]):
                     guess = ds.dataset(

@@ -202,9 +202,12 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+OPTIONAL = frozenset(setting.name for setting in fields(Config) if str(setting.type).endswith("| None"))
+
+
 def stated(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for. None says nothing, but for patience, where it means: do not stop early."""
-    return {name: value for name, value in asked.items() if value is not None or name == "patience"}
+    """What was asked for. None says nothing, but for settings that may be None (patience: never stop)."""
+    return {name: value for name, value in asked.items() if value is not None or name in OPTIONAL}
 
 
 def search_space(mean_interactions: float, n_items: int) -> dict[str, tuple[float, ...]]:
