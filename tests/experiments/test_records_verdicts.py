@@ -147,22 +147,22 @@ def test_top_k_and_gumbel_are_compared_with_the_same_items_hidden(tmp_path: Path
     assert claims(tmp_path, "ablation", "top-k").verdict == "does not hold"
 
 
-def test_a_penalty_controls_the_sparsity_when_some_weight_of_it_does(tmp_path: Path) -> None:
-    """On ML-1M the largest λ₂ is kept at an early step, before it has made the rows sparse."""
+def test_draws_and_penalty_are_judged_apart_by_the_entries_of_a_row(tmp_path: Path) -> None:
+    """From the smallest value to the largest, by the same measure: more draws, more; more penalty, fewer."""
     sharp = {"mode": "published", "tau": 0.7}
-    for draws, count in ((50, 26.0), (500, 262.0)):
-        one = made(50.0, **sharp, draws=draws)
-        one["data"]["above_half_per_user"] = count
+
+    def wrote(count: float, **changed: float) -> None:
+        one = made(50.0, **sharp, **changed)
+        one["data"] |= {"above_half_per_user": count, "mass_per_user": 80.0}
         write(tmp_path, "ablation", one)
-    for l1, weight in ((0.0, 147.0), (1.0, 141.0), (100.0, 150.0)):
-        one = made(50.0, **sharp, l1=l1)
-        one["data"]["mass_per_user"] = weight
-        write(tmp_path, "ablation", one)
-    assert claims(tmp_path, "ablation", "how sparse").verdict == "does not hold"
-    one = made(50.0, **sharp, l1=10.0)
-    one["data"]["mass_per_user"] = 101.0
-    write(tmp_path, "ablation", one)
-    assert claims(tmp_path, "ablation", "how sparse").verdict == "holds"
+
+    wrote(26.0, draws=50)
+    wrote(262.0, draws=500)
+    assert claims(tmp_path, "ablation", "γ, the number").verdict == "holds"
+    assert claims(tmp_path, "ablation", "λ₂, the penalty").verdict == "cannot be tested here"
+    for l1, count, verdict in ((0.0, 60.0, "cannot"), (1.0, 37.0, "holds"), (100.0, 58.0, "does not")):
+        wrote(count, l1=l1)
+        assert claims(tmp_path, "ablation", "λ₂, the penalty").verdict.startswith(verdict)
 
 
 def test_a_curve_ends_where_its_first_seed_ends(tmp_path: Path) -> None:

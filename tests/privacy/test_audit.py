@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,10 +12,10 @@ from infrec.data import Interactions
 from infrec.distillation.config import Config
 from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
-from infrec.privacy import Audit, Released, audit, groups, linkage, shadows
+from infrec.privacy import Audit, Released, audit, groups, linkage, roc, shadows
 from infrec.privacy.released import outstanding
 from infrec.report import audit as page
-from infrec.report.audit_words import leaks, paragraph
+from infrec.report.audit_words import leaks, paragraph, traces
 
 PEOPLE = 900
 ITEMS = 90
@@ -95,7 +97,8 @@ def test_more_known_items_link_more(on_the_log: Audit) -> None:
 
 
 def test_pure_noise_gives_nobody_away_beyond_chance(on_noise: Audit) -> None:
-    assert leaks(on_noise) == []
+    assert leaks(on_noise) == [] and traces(on_noise) == []
+    assert paragraph(on_noise).startswith("No attack tried here did clearly better")
     for each in on_noise.linkage:
         assert each.control is not None
         assert each.attack.low <= each.control.high
@@ -146,6 +149,28 @@ def test_known_items_are_right_and_wrong_in_the_promised_numbers(
     known = shown.toarray() > 0
     np.testing.assert_array_equal((known & own).sum(axis=1), 6)
     assert ((known & ~own).sum(axis=1) <= 2).all() and (known & ~own).sum() > 1.9 * len(who)
+
+
+def test_what_tells_members_apart_without_singling_anybody_out_is_a_trace(on_noise: Audit) -> None:
+    """Everybody of the log scores a little higher: 1 % at 1 %, and yet 64 % of pairs are told apart."""
+    rng = np.random.default_rng(2)
+    members, control = rng.normal(0.5, 1, 5000), rng.normal(0, 1, 600)
+    members, control = np.minimum(members, 2.5), np.minimum(control, 2.6)
+    control[:6] = 2.6  # the few who stand out most were never in the log
+    shifted = roc.compared("likelihood", members, control, seed=0)
+    found = replace(on_noise, membership=[*on_noise.membership, shifted])
+    assert shifted.tpr["1 %"].low <= 0.02 and 0.6 < shifted.auc.value < 0.68
+    assert leaks(found) == [] and traces(found) == ["membership (likelihood)"]
+    text = paragraph(found)
+    assert "leaves a trace: membership (likelihood)" in text
+    assert f"tells them apart {100 * shifted.auc.value:.0f} % of the time" in text
+    assert "aside warn" in page.render(found, plots=False)
+
+    explained = replace(found, popularity=replace(shifted, score="popularity"))
+    assert traces(explained) == [], "popularity alone tells them apart as well"
+    sharp = roc.compared("likelihood", members + 2, control, seed=0)
+    leaking = replace(on_noise, membership=[sharp])
+    assert leaks(leaking) == ["membership (likelihood)"] and traces(leaking) == []
 
 
 def test_without_a_control_membership_is_not_measurable(people: tuple[Interactions, Interactions]) -> None:

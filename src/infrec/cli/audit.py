@@ -72,7 +72,7 @@ def audit(
       infrec audit model --against ratings.csv --control others.csv --json
     """
     from infrec.report import audit as page
-    from infrec.report.audit_words import leaks, paragraph
+    from infrec.report.audit_words import leaks, paragraph, traces
 
     out = out or release.with_name(f"{release.name}-audit")
     with console.bars() as progress:
@@ -90,6 +90,7 @@ def audit(
         **found.as_dict(),
         "findings": words,
         "leaks": leaks(found),
+        "traces": traces(found),
         "report": str(out / PAGE),
         "card": None if card is None else str(card),
     }

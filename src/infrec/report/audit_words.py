@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from infrec.privacy.records import Audit, Linkage, Membership, Rate, Reconstruction
 
 
 TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
 
 
-def exceeds(attack: Rate, control: Rate) -> bool:
-    """Whether members are hit more than twice as often as the control, and not by chance."""
-    return attack.value > TWICE * control.value and attack.low > control.high
+def exceeds(attack: Rate, control: Rate, times: float) -> bool:
+    """Whether members are hit more than so many times as often as the control, and not by chance."""
+    return attack.value > times * control.value and attack.low > control.high
 
 
 def paragraph(audit: Audit) -> str:
@@ -46,15 +48,28 @@ def strongest(audit: Audit) -> Membership:
 
 def leaks(audit: Audit) -> list[str]:
     """The attacks that hit members more than twice as often as the control."""
+    return _found(audit, TWICE, lambda each: "1 %" in each.tpr and each.tpr["1 %"].low > TWICE * 0.01)
+
+
+def traces(audit: Audit) -> list[str]:
+    """The attacks that do better on members than on the control beyond chance, and yet are no leak.
+
+    Membership is judged by the whole curve: a member scores above somebody of the control more often than
+    half of the time, and more often than popularity alone explains.
+    """
+    chance = max(0.5, audit.popularity.auc.high if audit.popularity else 0.5)
+    worse = leaks(audit)
+    return [each for each in _found(audit, 1.0, lambda each: each.auc.low > chance) if each not in worse]
+
+
+def _found(audit: Audit, times: float, recognises: Callable[[Membership], bool]) -> list[str]:
+    """The attacks that hit members so many times as often as the control; scores, if they recognise them."""
     found = []
-    if any(each.control is not None and exceeds(each.attack, each.control) for each in audit.linkage):
+    if any(each.control is not None and exceeds(each.attack, each.control, times) for each in audit.linkage):
         found.append("linkage")
-    for each in audit.membership:
-        if "1 %" in each.tpr and each.tpr["1 %"].low > TWICE * 0.01:
-            found.append(f"membership ({each.score})")
-    if any(
-        "control" in r.exact and exceeds(r.exact["attack"], r.exact["control"]) for r in audit.reconstruction
-    ):
+    found += [f"membership ({each.score})" for each in audit.membership if recognises(each)]
+    exact = [each.exact for each in audit.reconstruction if "control" in each.exact]
+    if any(exceeds(each["attack"], each["control"], times) for each in exact):
         found.append("reconstruction")
     return found
 
@@ -73,7 +88,23 @@ def _opening(audit: Audit) -> str:
         return f"This {what} gives people away: {', '.join(found)} did clearly better on them than on others."
     if not audit.control:
         return f"This {what} was attacked, but without a control group most of it cannot be judged."
+    if left := traces(audit):
+        return (
+            f"No attack tried here singles out people of this {what}'s log more than twice as often as "
+            f"others, but having been in it leaves a trace: {', '.join(left)} did better on them than on "
+            f"others, beyond chance.{_on_average(audit)}"
+        )
     return f"No attack tried here did clearly better on the people in this {what}'s log than on others."
+
+
+def _on_average(audit: Audit) -> str:
+    best = max(audit.membership, key=lambda each: each.auc.value, default=None)
+    if best is None or f"membership ({best.score})" not in traces(audit):
+        return ""
+    return (
+        " Shown one person who was in the log and one who was not, the best test tells them apart "
+        f"{percent(best.auc.value)} of the time (guessing: 50 %)."
+    )
 
 
 def _linkage(found: Linkage) -> str:
