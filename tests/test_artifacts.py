@@ -54,6 +54,17 @@ def test_nothing_is_left_beside_it(folder: Path) -> None:
     assert [entry.name for entry in folder.parent.iterdir()] == ["thing"]
 
 
+def test_what_somebody_else_put_there_is_not_replaced(folder: Path) -> None:
+    (folder / "card.html").write_text("ours")
+    (folder / ".DS_Store").write_text("nobody's")
+    artifacts.write(folder, **CONTENT)
+    (folder / "thoughts.md").write_text("mine")
+    with pytest.raises(ArtifactError, match=r"also holds 'thoughts.md', which infrec did not write"):
+        artifacts.write(folder, **CONTENT)
+    assert (folder / "thoughts.md").read_text() == "mine"
+    assert artifacts.read(folder).kind == "thing"
+
+
 def test_the_same_content_makes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     artifacts.write(tmp_path / "again", **CONTENT)
     for file in folder.iterdir():

@@ -1,5 +1,4 @@
-"""The one way a directory is written and read: safetensors, Parquet and a manifest with the SHA-256 of each
-file.
+"""The one way a directory is written and read: safetensors, Parquet and a manifest with each file's SHA-256.
 
 Whole or not at all. Everything is written to a hidden sibling and synced; the manifest comes last. The
 sibling then takes the target's place: by a rename where there is nothing yet, and by exchanging the two names
@@ -38,16 +37,9 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
+CARD = ("card.html", "card.json")  # written beside the files of a summary, and no part of it
 _LIBRARIES = ("infrec", "numpy", "scipy", "pyarrow", "safetensors", "jax")
-# Manifest keys that are ours to write.
-_OWN = (
-    "format",
-    "format_version",
-    "kind",
-    "versions",
-    "files",
-    "seal",
-)
+_OWN = ("format", "format_version", "kind", "versions", "files", "seal")  # keys that are ours to write
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +91,8 @@ def draft(path: str | PathLike[str], *, kind: str, manifest: Mapping[str, Any]) 
         folder = target.with_name(f".{target.name}.{_owner()}.{secrets.token_hex(4)}.partial")
         folder.mkdir()
     except OSError as failure:
-        raise ArtifactError(
-            f"cannot write {target}: {failure.strerror}; choose a place you may write to."
-        ) from None
+        why = f"{failure.strerror}; choose a place you may write to."
+        raise ArtifactError(f"cannot write {target}: {why}") from None
     try:
         yield folder
         _seal_draft(folder, kind, manifest)
@@ -158,6 +149,15 @@ def is_artifact(path: str | PathLike[str]) -> bool:
     return kind_of(path) is not None
 
 
+def strangers(path: str | PathLike[str]) -> list[str]:
+    """What somebody else put into a directory of ours (hidden files aside), and replacing it would lose."""
+    try:
+        ours = {MANIFEST, *CARD, *json.loads((Path(path) / MANIFEST).read_bytes())["files"]}
+        return sorted(n for each in Path(path).iterdir() if (n := each.name) not in ours and n[0] != ".")
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
 # ---- writing -----------------------------------------------------------------------------------------------
 def _check_replaceable(target: Path) -> None:
     if target.exists() and not target.is_dir():
@@ -165,6 +165,11 @@ def _check_replaceable(target: Path) -> None:
     if target.is_dir() and any(target.iterdir()) and not is_artifact(target):
         raise ArtifactError(
             f"{target} is a directory that infrec did not write; expected a new one, so nothing is lost."
+        )
+    if strange := strangers(target):
+        raise ArtifactError(
+            f"{target} also holds {strange[0]!r}, which infrec did not write and replacing it would lose; "
+            "move that away, or choose a new directory."
         )
 
 
@@ -302,9 +307,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
             f"{folder} has no {MANIFEST}: it is half-written or was not written by infrec; write it again."
         ) from None
     except (OSError, ValueError):
-        raise ArtifactError(
-            f"{folder / MANIFEST} is damaged (not readable as JSON); write it again."
-        ) from None
+        raise ArtifactError(f"{folder / MANIFEST} is damaged: it is no JSON; write it again.") from None
     if not isinstance(document, dict) or document.get("format") != "infrec":
         raise ArtifactError(f"{folder / MANIFEST} was not written by infrec; expected a directory that was.")
     version = document.get("format_version")

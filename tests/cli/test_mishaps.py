@@ -48,6 +48,16 @@ def test_a_model_never_takes_the_place_of_something_else(infrec: Infrec, films: 
     assert (prepared / "manifest.json").read_bytes() == before
 
 
+def test_a_file_of_ones_own_in_a_model_is_not_lost(infrec: Infrec, films: Path) -> None:
+    out = films.with_name("model")
+    assert infrec("fit", films, *COLUMNS, "--model", "poprec", "--out", out).code == 0
+    assert infrec("fit", films, *COLUMNS, "--model", "poprec", "--out", out).code == 0, "ours may be replaced"
+    (out / "mine.csv").write_text("item\ni1\n")
+    ran = infrec("fit", films, *COLUMNS, "--model", "poprec", "--out", out)
+    assert ran.code == 2 and "also holds 'mine.csv'" in " ".join(ran.err.split())
+    assert (out / "mine.csv").read_text() == "item\ni1\n"
+
+
 def test_a_folder_beside_the_summary_is_not_removed(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:
     mine = tmp_path / "s.run"
     mine.mkdir()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infrec.artifacts import CARD
 from infrec.cli import fidelity, machine
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from infrec.distillation import Summary
     from infrec.splits import Split
 
-PAGE, RECORD = "card.html", "card.json"
+PAGE, RECORD = CARD
 # Settings that the card does not repeat: they have a place of their own there.
 ELSEWHERE = ("mode", "start", "seed", "users", "steps")
 

@@ -116,3 +116,9 @@ def check_out(out: Path, what: str) -> None:
     kind = artifacts.kind_of(out) or "directory of something else"
     if kind != what:
         raise typer.BadParameter(f"{out} is a {kind}, not a {what}; give a new name.", param_hint="--out")
+    if strange := artifacts.strangers(out):
+        raise typer.BadParameter(
+            f"{out} also holds {strange[0]!r}, which infrec did not write and replacing it would lose; move "
+            "that away, or give a new name.",
+            param_hint="--out",
+        )
