@@ -95,6 +95,17 @@ def test_a_model_of_the_train_part_is_attacked_with_train_histories(
     assert _members(log, others, {}, 42)[0] is log
 
 
+def test_a_model_of_a_summary_has_no_shadows(
+    infrec: Infrec, summary: Path, ratings: Path, tmp_path: Path
+) -> None:
+    """A shadow would be fitted on people's histories, which this model never saw."""
+    assert infrec("fit", summary, "--set", "reg=1", "-o", tmp_path / "m").code == 0
+    words = ("audit", tmp_path / "m", "--against", ratings, "--control", ratings, "-o", tmp_path / "report")
+    ran = infrec(*words, "--shadows", "4")
+    assert ran.code == 2 and "shadows cannot be made alike" in ran.err
+    assert infrec(*words).code == 0
+
+
 @pytest.mark.parametrize(
     ("text", "ids", "titles"),
     [

@@ -305,6 +305,18 @@ def test_a_summary_is_carried_on(infrec: Infrec, summary: Path, november: Path, 
     assert measured.document["metrics"]["HR@10"] == pytest.approx(own["metrics"]["HR@10"])
 
 
+def test_a_summary_may_have_more_users_than_the_new_log(
+    infrec: Infrec, summary: Path, november: Path, tmp_path: Path
+) -> None:
+    """8 synthetic users and 5 new people: on the card, all 5 stand beside them as the random users."""
+    few = tmp_path / "few.csv"
+    few.write_text("".join(november.read_text().splitlines(keepends=True)[: 1 + 5 * 6]))
+    ran = infrec("distill", "--continue", summary, few, "--steps", 1, "--out", tmp_path / "on", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.document["users"] == 8 and not (tmp_path / "on.run").exists()
+    assert json.loads((tmp_path / "on" / "card.json").read_text())["random"]["users"] == 5
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

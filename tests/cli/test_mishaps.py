@@ -134,3 +134,9 @@ def test_the_seed_reaches_the_model(infrec: Infrec, ratings: Path, tmp_path: Pat
             "--json",
         )
         assert infrec("fit", ratings, *words).document["selected"]["seed"] == expected
+
+
+def test_a_report_needs_a_directory_of_records(infrec: Infrec, tmp_path: Path) -> None:
+    ran = infrec("reproduce", "all", "--report-only", "--records", tmp_path / "typo")
+    assert ran.code == 2 and "there is no directory" in ran.err
+    assert not (tmp_path / "typo").exists()

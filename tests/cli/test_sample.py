@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -91,6 +92,28 @@ def test_models_train_on_a_sample(infrec: Infrec, ratings: Path, tmp_path: Path)
     assert fixed["selected"]["reg"] == 3
     ease = infrec("evaluate", ratings, "--train-on", tmp_path / "s", "--model", "ease", "--json").document
     assert len(ease["candidates"]) != len(tried), "EASE keeps its own grid"
+
+
+def test_what_is_proposed_next_reads_and_splits_the_data_alike(
+    infrec: Infrec, ratings: Path, tmp_path: Path
+) -> None:
+    """With another seed the sample holds what is measured: never proposed, and told when done."""
+    reading = (ratings, "--positive", "rating >= 3", "--duplicates", "sum", "--strict", "--seed", 7)
+    ran = infrec("sample", *reading, "--strategy", "user-rns", "--users", 30, "--out", tmp_path / "s")
+    words = shlex.split(ran.out.partition("Next: infrec ")[2])
+    assert words == ["evaluate", *map(str, reading), "--train-on", str(tmp_path / "s")]
+    alike = infrec(*words, "--model", "poprec", "--json")
+    assert alike.code == 0 and "made with seed" not in alike.err
+    other = infrec(*words, "--seed", 42, "--model", "poprec", "--json")
+    assert other.code == 0 and "was made with seed 7" in other.err and "--seed 7" in other.err
+
+
+def test_nobody_is_asked_about_who_stands_for_others(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:
+    infrec("sample", ratings, "--strategy", "user-rns", "--users", 12, "--out", tmp_path / "s")
+    ran = infrec("fit", tmp_path / "s", "--out", tmp_path / "m")
+    words = shlex.split(ran.out.partition("Next: infrec ")[2])
+    assert words[:3] == ["recommend", str(tmp_path / "m"), "--history"]
+    assert "popular" not in {row["source"] for row in infrec(*words, "--json").document["recommendations"]}
 
 
 def test_the_same_seed_makes_the_same_sample(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import gzip
 import unicodedata
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from infrec.data import Interactions
 from infrec.data.read import from_frame, read
+from infrec.data.registry import find_sources, load
 from infrec.errors import DataError
 
 HEADER = "user,item,rating\n"
@@ -258,6 +262,9 @@ def test_places_without_data(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=says) as error:
             read(tmp_path / path)
         one_sentence(error)
+    for reading in (read, load, find_sources):
+        with pytest.raises(DataError, match="the path is empty"):  # not the current directory
+            reading("")
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +275,50 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Path, "open", refuse)  # root could read it whatever its mode
     with pytest.raises(DataError, match="permissions"):
         read(path)
+
+
+@pytest.mark.parametrize(("kind", "low", "high"), [(np.int8, -100, 99), (np.int16, -20_000, 20_000)])
+def test_ids_further_apart_than_their_type_counts(kind: type, low: int, high: int) -> None:
+    ids = [low, low + 1, 0, 1, high]
+    log = from_frame({"user": np.array(ids, kind), "item": np.array(ids[::-1], kind)})
+    assert log.users.ids.to_pylist() == log.items.ids.to_pylist() == ids
+    assert log.matrix.toarray().tolist() == np.eye(5)[::-1].tolist()
+
+
+def test_uuids_and_huge_numbers_are_ids_by_their_text(tmp_path: Path) -> None:
+    one, other = UUID(int=7), UUID(int=2**127 + 5)
+    table = pa.table({"user": pa.array([one, other, None, one], pa.uuid()), "item": [1, 2, 3, 3]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    log = read(tmp_path / "a.parquet", items={"item": pa.array([2**63, 2], pa.uint64()), "title": ["A", "B"]})
+    assert log.users.ids.to_pylist() == [str(one), str(other)] and dropped(log) == {"no user id": 1}
+    assert log.users.positions([other, one, 2**70, (1, 2), b"\xff", None]).tolist() == [1, 0, -1, -1, -1, -1]
+    assert log.titles is not None and log.titles.to_pylist() == [None, "B", None]
+    huge = Interactions.from_csr(np.eye(2), users=np.array([2**63, 5], np.uint64), items=[2**70, one])
+    assert huge.users.ids.to_pylist() == [str(2**63), "5"]
+    assert huge.items.positions([2**70, str(one)]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (pd.DataFrame([[1, 2, 3]], columns=["user", "item", "item"]), "Duplicate column names"),
+        (pd.DataFrame({"user": pd.arrays.SparseArray([0, 1]), "item": [1, 2]}), "not supported"),
+        (pd.DataFrame({"user": [1, "a"], "item": [1, 2]}), "of one type"),
+        ({"user": [1, "a"], "item": [1, 2]}, "of one type"),
+        ({"user": 1, "item": 2}, "equally long lists"),
+        ({"user": [2**70], "item": [2]}, "do not form a table"),
+    ],
+    ids=["repeated", "sparse", "mixed", "mixed lists", "scalars", "huge"],
+)
+def test_frames_that_are_none(frame: Any, says: str) -> None:
+    with pytest.raises(DataError, match=says) as error:
+        from_frame(frame)
+    one_sentence(error)
+
+
+def test_a_split_that_is_a_list_is_none() -> None:
+    log = from_frame(pa.table({"user": [1, 1], "item": [1, 2], "split": [["train"], ["test"]]}))
+    assert log.parts is None and log.report is not None and "neither train" in log.report.notes[0]
 
 
 def test_empty_frames() -> None:

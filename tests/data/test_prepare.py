@@ -193,6 +193,21 @@ def test_ids_that_are_whole_numbers_in_some_blocks_only(tmp_path: Path) -> None:
     same(prepared(tmp_path / "log.parquet", tmp_path / "out", block=2), read(tmp_path / "log.parquet"))
 
 
+@pytest.mark.parametrize("form", ["text", "floats"])
+def test_ids_of_dropped_rows_count_for_the_type_of_the_column(form: str, tmp_path: Path) -> None:
+    if form == "text":
+        path = tmp_path / "log.csv"
+        path.write_text("user,item,rating\n7,1,5\n8,2,5\n007,03,1\n9,2,5\n")
+    else:
+        path = tmp_path / "log.parquet"
+        columns = {"user": [7.0, 8.0, 2.5, 9.0], "item": [1, 2, 3, 2], "rating": [5, 5, 1, 5]}
+        pq.write_table(pa.table(columns), path)
+    log = read(path, positive="rating >= 4")
+    assert log.users.ids.to_pylist() == ["7", "8", "9"]
+    for block in (1, 100):
+        same(prepared(path, tmp_path / "out", block=block, positive="rating >= 4"), log)
+
+
 def test_the_dataset(tmp_path: Path) -> None:
     """Partitions are ranges of users; batches are their rows; the manifest counts and seals all of it."""
     (tmp_path / "r.csv").write_bytes(HOSTILE["unsorted"][1])

@@ -195,6 +195,11 @@ def test_csr_is_copied_and_checked() -> None:
             Interactions.from_csr(DENSE, **wrong)
     with pytest.raises(DataError, match="non-finite"):
         Interactions.from_csr(DENSE * np.nan)
+    with pytest.raises(DataError, match="missing"):
+        Interactions.from_csr(np.eye(2), users=["a", None])
+    for no_matrix in ([["a", "b"]], [1, 2], np.zeros((2, 2, 2))):
+        with pytest.raises(DataError, match=r"users × items|each user"):
+            Interactions.from_csr(no_matrix)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +282,8 @@ def test_titles_from_an_items_table_or_the_log_itself(tmp_path: Path) -> None:
         (["2024-05-17 10:00:00", "2024-05-17T09:00:00Z", "2024-05-17 10:00:01.5"], [1, 0, 2]),
         ([1.25, 1.125, 1.5], [1, 0, 2]),
         (["1e3", "2.5", "1001"], [1, 0, 2]),
+        (["2019-10-01 00:00:02 UTC", "2019-10-01 00:00:01 UTC", "2019-10-01 03:00:00+02:00"], [1, 0, 2]),
+        (["2024-05-17 10:00:00.000002999", "2024-05-17 10:00:00.000001", "2024-05-17"], [2, 1, 0]),
     ],
 )
 def test_times_keep_their_order(values: list[Any], order: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -32,11 +33,17 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly")
         ({"rate": float("inf")}, "rate is inf"),
         ({"reg_grid": ()}, "reg_grid is empty"),
         ({"reg_grid": (1.0, -1.0)}, "reg_grid is -1.0"),
+        ({"reg_grid": 5.0}, "reg_grid is 5.0; expected the λ values"),
         ({"start": "heaven"}, "start is 'heaven'; expected one of popularity, users"),
         ({"loss": "hinge"}, "loss is 'hinge'"),
         ({"colour": 3}, "there is no setting 'colour'"),
         ({"hide_one": True, "hidden": 0.0}, "hide_one is set"),
         ({"batch": 0}, "batch is 0"),
+        ({"depth": 1.5}, "depth is 1.5; expected a whole number of 0 or more"),
+        ({"seed": 0.5}, "seed is 0.5; expected a whole number"),
+        ({"users": 4.0}, "users is 4.0; expected a whole number"),
+        ({"users": "4"}, "users is '4'"),
+        ({"tau": "warm"}, "tau is 'warm'; expected a finite number above 0"),
     ],
 )
 def test_bad_settings(settings: dict, says: str) -> None:
@@ -53,6 +60,15 @@ def test_unknown_mode() -> None:
 def test_settings_survive_a_manifest(mode: str) -> None:
     config = Config.of(mode, users=7, reg_grid=(0.1, 2.0))
     assert Config.from_dict(config.to_dict()) == config
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """From a sweep over an array: what is made can be saved."""
+    config = Config.of(
+        users=np.int64(7), tau=np.float32(0.5), seed=np.int32(3), reg_grid=np.array([0.1, 2.0])
+    )
+    assert json.loads(json.dumps(config.to_dict())) == config.to_dict()
+    assert (config.users, config.tau, config.reg_grid) == (7, 0.5, (0.1, 2.0))
 
 
 @pytest.mark.parametrize(("given", "kept"), [({"patience": None}, None), ({"batch": None}, 150), ({}, 150)])

@@ -195,11 +195,14 @@ class TestSizes:
             quality = min(1.0, 0.5 + count / 160)  # 95 % from 72 users on
             return Summary.of_array(np.ones((count, 60)), small_log, {"validation": {"HR@100": 40 * quality}})
 
-        found = api._smallest(fake, 0.95, 40.0, 120, lambda *a, **k: None)
+        def judge(summary: Summary) -> float:
+            return summary.about["validation"]["HR@100"]
+
+        found = api._smallest(fake, judge, 0.95, 40.0, 120, lambda *a, **k: None)
         assert 72 <= found.n_users <= 80
         assert len(runs) <= 6
         assert found.about["target"]["reached"]
-        out_of_reach = api._smallest(fake, 1.0, 41.0, 120, lambda *a, **k: None)
+        out_of_reach = api._smallest(fake, judge, 1.0, 41.0, 120, lambda *a, **k: None)
         assert not out_of_reach.about["target"]["reached"]
         assert out_of_reach.n_users == 100 or out_of_reach.n_users == 120
 
@@ -212,6 +215,32 @@ class TestSizes:
         assert found.about["validation"]["HR@100"] >= 0.69 * target["full_data"]
         enough = {int(users) for users, share in target["tried"].items() if share >= 0.69}
         assert found.n_users == min(enough) < 12 and len(enough) < len(target["tried"])
+
+    def test_a_target_over_few_items_compares_like_with_like(
+        self, small_log: Interactions, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With 60 items both are judged by HR@12: a list of 100 would find everything on any summary."""
+        from infrec.metrics.ranking import hit_rate_at
+
+        monkeypatch.setattr("infrec.distillation.api.FEWEST", 2)
+        train, val = held_out(small_log, 42)
+        found = distill(Split(train, val, val), target=0.05, steps=1, mode="soft")
+
+        def quality(log: Interactions, reg: float) -> float:
+            scores = InfiniteAE(reg=reg).fit(log).score(train.matrix)
+            return 100 * float(hit_rate_at(scores, train.matrix, val.matrix, 12).mean())
+
+        full = max(quality(train, reg) for reg in InfiniteAE.search_space["reg"] if reg > 0)
+        target = found.about["target"]
+        assert target["full_data"] == pytest.approx(full, rel=1e-6)
+        share = quality(found, found.about["reg"]) / full
+        assert target["tried"][str(found.n_users)] == pytest.approx(share, abs=1e-4) and share < 1
+
+    def test_a_target_needs_somebody_to_be_found(self) -> None:
+        """The validation items are those that everybody has: nothing can be found."""
+        everything = Interactions.from_csr(np.ones((30, 8)))
+        with pytest.raises(DataError, match="a target has no meaning"):
+            distill(Split(everything, everything, everything), target=0.9)
 
 
 def test_an_item_nobody_has() -> None:

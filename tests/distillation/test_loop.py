@@ -217,3 +217,18 @@ def test_progress_says_what_a_live_view_shows(small_log: Interactions) -> None:
     assert stages[-1][1:3] == (STEPS, STEPS)
     assert {"loss", "validation", "best", "best_step", "seconds_left"} <= set(stages[-1][3])
     assert np.isfinite(stages[-1][3]["loss"])
+
+
+def test_a_judge_of_ones_own_may_count_downwards(small_log: Interactions) -> None:
+    """A loss as a negative value: the best one is kept; what is no number is refused."""
+    values = iter([-9.0, -3.0, -5.0])
+    judged = distill(
+        small_log,
+        4,
+        steps=2,
+        validate_every=1,
+        on_validate=lambda x_hat, grid: Verdict(next(values), 1.0, {"minus loss": 0.0}),
+    )
+    assert judged.n_users == 4 and judged.about["best_step"] == 1
+    with pytest.raises(ConfigError, match="on_validate says nan at step 0"):
+        distill(small_log, 4, steps=1, on_validate=lambda x_hat, grid: Verdict(float("nan"), 1.0, {}))

@@ -120,6 +120,15 @@ def test_weights_are_values() -> None:
     assert float(found) == pytest.approx(_reference(X_HAT, 0.5, form, weighted), rel=2e-5)
 
 
+@pytest.mark.parametrize("loss", ["multinomial", "standardised", "binary"])
+def test_what_is_shown_is_masked_whatever_its_weight(loss: str) -> None:
+    """Weights below 1 as well: a shown item is not asked for."""
+    weighted = X.astype(np.float32) * RNG.uniform(0.1, 0.9, X.shape).astype(np.float32)
+    form = Form(loss, 0.5, False, 1.0, 0.5)
+    found = objective.total(jnp.asarray(X_HAT), jnp.float32(0.5), _users(1, N, weighted), KEY, form)
+    assert float(found) == pytest.approx(_reference(X_HAT, 0.5, form, weighted), rel=2e-5)
+
+
 def test_l1_counts_row_sums() -> None:
     form, users = Form(), _users(1, N)
     plain = objective.total(jnp.asarray(X_HAT), jnp.float32(0.5), users, KEY, form)

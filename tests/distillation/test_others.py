@@ -16,7 +16,7 @@ from infrec.distillation import distill, objective, others
 from infrec.distillation.config import Config
 from infrec.distillation.objective import Form
 from infrec.distillation.others import Others
-from infrec.errors import ConfigError
+from infrec.errors import ConfigError, SolveError
 from infrec.models import EASE
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -49,6 +49,25 @@ def test_scores_are_those_of_the_model_without_the_user(weighted):
     for user in range(x.shape[0]):
         wanted = _by_hand(x.toarray().astype(np.float64), user, model.reg, model.weight.astype(np.float64))
         np.testing.assert_allclose(found[user], wanted, atol=2e-4)
+
+
+@pytest.mark.parametrize("scale", [1, 30, 1000])
+def test_counts_of_any_size_leave_the_user_out_as_exactly(scale):
+    """Plays of songs, more songs than people: with λ of a 0/1 log, one user less is lost in rounding."""
+    rng = np.random.default_rng(0)
+    x = (rng.random((60, 150)) < 0.2) * np.ceil(scale * rng.lognormal(0, 1.5, (60, 150)))
+    counts = sp.csr_array(x.astype(np.float32))
+    model = Others.fit(counts, sharpness=0.25)
+    found = model.scores(counts, np.arange(60))
+    for user in range(0, 60, 7):
+        wanted = _by_hand(x, user, model.reg, np.ones(60))
+        np.testing.assert_allclose(found[user], wanted, atol=2e-2)
+
+
+def test_weights_that_float32_cannot_hold_together_are_refused():
+    x = np.where(RNG.random((16, 18)) < 0.3, 10.0 ** RNG.uniform(-22, 22, (16, 18)), 0.0)
+    with pytest.raises(SolveError, match="--targets own"):
+        Others.fit(sp.csr_array(x.astype(np.float32)))
 
 
 def test_without_leaving_out_it_is_our_ease():

@@ -168,6 +168,8 @@ def test_bad_models_and_splits_are_refused(split: Split) -> None:
         evaluate(Fixed(scores[:, :-1]), split)
     with pytest.raises(ConfigError, match="list lengths"):
         evaluate(Fixed(scores), split, k=())
+    with pytest.raises(ConfigError, match="batch is -1"):
+        evaluate(Fixed(scores), split, batch=-1)
     scores[5, 5] = np.nan
     with pytest.raises(SolveError, match="NaN"):
         evaluate(Fixed(scores), split)

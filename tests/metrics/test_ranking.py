@@ -60,6 +60,10 @@ def test_extreme_scores_are_still_scores() -> None:
     np.testing.assert_array_equal(top_k(scores, 4), [[2, 1, 0, 3]])
 
 
+def test_whole_numbers_that_float32_cannot_tell_apart() -> None:
+    assert top_k(np.array([[2**24, 2**24 + 1, 5]]), 3).tolist() == [[1, 0, 2]]
+
+
 def test_the_scores_are_left_alone() -> None:
     scores = np.arange(12, dtype=np.float32).reshape(3, 4)
     before = scores.copy()

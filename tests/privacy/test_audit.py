@@ -13,6 +13,8 @@ from infrec.distillation.config import Config
 from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
 from infrec.privacy import Audit, Released, audit, groups, linkage, roc, shadows
+from infrec.privacy.neighbours import neighbours
+from infrec.privacy.records import strongest
 from infrec.privacy.released import outstanding
 from infrec.report import audit as page
 from infrec.report.audit_words import leaks, paragraph, traces
@@ -171,6 +173,71 @@ def test_what_tells_members_apart_without_singling_anybody_out_is_a_trace(on_noi
     sharp = roc.compared("likelihood", members + 2, control, seed=0)
     leaking = replace(on_noise, membership=[sharp])
     assert leaks(leaking) == ["membership (likelihood)"] and traces(leaking) == []
+
+
+def test_a_small_control_still_tells_a_leak_and_says_what_it_cannot_tell(on_noise: Audit) -> None:
+    """100 people tell 10 % of them apart but not 1 %; 20 people neither: then nothing is said of twice."""
+    rng = np.random.default_rng(4)
+
+    def attacked(control: int, shift: float) -> Audit:
+        found = roc.compared("distance", rng.normal(shift, 1, 900), rng.normal(size=control), seed=0)
+        return replace(on_noise, membership=[found], control=control, linkage=(), reconstruction=())
+
+    plain = attacked(100, 2.5)
+    assert set(plain.membership[0].tpr) == {"10 %"} and plain.membership[0].tpr["10 %"].low > 0.5
+    assert leaks(plain) == ["membership (distance)"] and traces(plain) == []
+    assert paragraph(plain).startswith("This summary gives people away: membership (distance)")
+
+    small = attacked(20, 2.5)
+    assert leaks(small) == [] and traces(small) == ["membership (distance)"]
+    words = paragraph(small)
+    assert (
+        "twice" not in words and "the control of 20 is too small to say whether anybody is singled" in words
+    )
+    assert words.count("tells them apart") == 1
+
+
+def test_a_control_larger_than_the_log_is_no_nearer() -> None:
+    """Noise, 100 members, 400 others: half of 10 · 100 rows are nearer to a member, within 3 deviations."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(10):
+        inside, outside, rows = (
+            sp.csr_array((rng.random((count, 60)) < 0.2).astype(np.float32)) for count in (100, 400, 100)
+        )
+        found.append(neighbours(rows, groups.Groups(inside, outside, [], "")).nearer)
+    assert np.mean(found) == pytest.approx(0.5, abs=0.05)
+
+
+def test_exact_copies_are_a_warning_whatever_the_control_can_tell(on_noise: Audit) -> None:
+    assert on_noise.neighbours is not None and 'class="aside warn"' not in page.aside(on_noise)
+    copied = replace(on_noise, neighbours=replace(on_noise.neighbours, copies=18))
+    assert leaks(copied) == []
+    second = paragraph(copied).split(". ")[1]
+    assert second == "Released rows that are a real person's history, item by item: 18"
+    assert 'class="aside warn"' in page.aside(copied)
+
+
+def test_a_claim_that_was_not_tested_is_not_called_unbroken(
+    people: tuple[Interactions, Interactions],
+) -> None:
+    members, _ = people
+    claim = {"epsilon": 3.0, "delta": 1e-6}
+    found = replace(audit(released(members), members), guarantee=claim)
+    assert found.membership == ()
+    words = paragraph(found)
+    assert "claims ε = 3 with δ = 1e-06; without a control group that could not be put to the test" in words
+    assert "prove" not in words
+
+
+def test_the_worst_are_those_of_the_strongest_score(people: tuple[Interactions, Interactions]) -> None:
+    """Of 300 members ten are released as they are: they stand out by distance, and the model hardly knows."""
+    members, control = people
+    found = audit(released(members.select_users(np.arange(10))), members, control)
+    assert strongest(found.membership).score == "distance"
+    assert {each["score"] for each in found.worst} == {"distance"}
+    assert {each["user"] for each in found.worst} == {f"u{n}" for n in range(10)}
+    assert all(each["value"] == pytest.approx(1, abs=1e-5) for each in found.worst)
 
 
 def test_without_a_control_membership_is_not_measurable(people: tuple[Interactions, Interactions]) -> None:

@@ -91,6 +91,12 @@ def test_the_noise_is_as_large_as_promised() -> None:
     assert sum(release.SHARES.values()) == pytest.approx(1.0), "1/σ² = Σ 1/σ_i²"
 
 
+def test_sums_are_the_same_of_a_few_users_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = release.unit(sp.csr_array((np.random.default_rng(2).random((50, 9)) < 0.4).astype(np.float32)))
+    monkeypatch.setattr(release, "ROWS_AT_ONCE", 7)
+    np.testing.assert_allclose(release._dense_gram(x), x.toarray().T @ x.toarray(), rtol=1e-12)
+
+
 def test_each_secret_brings_other_noise_to_items_and_activity() -> None:
     """Over 60 secrets, sums far from zero deviate from the true ones by σ/√share (within 8 % and 15 %)."""
     x = np.zeros((3000, 40), np.float32)
@@ -277,3 +283,23 @@ def test_a_resumed_run_spends_what_an_uninterrupted_one_does(
 def test_what_would_void_the_guarantee_is_refused(wrong: dict[str, object], says: str, demo: Split) -> None:
     with pytest.raises(ConfigError, match=says):
         distill(demo, **{"users": 20, "epsilon": 3.0, "delta": 1e-6, **wrong})  # type: ignore[arg-type]
+
+
+def test_of_data_with_its_own_split_only_the_train_part_is_looked_at(
+    demo: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without a guarantee: what is in the test part stays for testing."""
+
+    class Looked(Exception):
+        pass
+
+    def look(train: sp.csr_array, *_: object) -> None:
+        raise Looked(train.nnz)
+
+    monkeypatch.setattr("infrec.distillation.guaranteed._released", look)
+    parts = {"train": demo.train.matrix, "val": demo.val.matrix, "test": demo.test.matrix}
+    whole = sp.csr_array(sum(parts.values()))
+    log = Interactions(whole, demo.train.users, demo.train.items, parts=parts)
+    with pytest.raises(Looked) as told:
+        distill(log, noise_multiplier=1.0, delta=1e-6)
+    assert told.value.args == (demo.train.n_interactions,)

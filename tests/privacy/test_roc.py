@@ -75,3 +75,36 @@ def test_the_curve_ends_at_one_and_rises() -> None:
     curve = roc.curve(rng.normal(0.5, 1, 500), rng.normal(size=400))
     assert curve[-1][0] == 1.0
     assert all(a[0] <= b[0] and a[1] <= b[1] for a, b in pairwise(curve))
+
+
+def test_the_interval_of_an_auc_is_that_of_the_rank_test_at_one_half() -> None:
+    """Mann–Whitney: the deviation of guessing is √((n + m + 1) / 12nm); 1.96 of them reach to ½ exactly."""
+    n, m = 40, 30
+    reach = 1.96 * math.sqrt((n + m + 1) / (12 * n * m))
+    assert roc._compatible(0.5 + reach, 0.0, n, m) == pytest.approx(0.5, abs=1e-9)
+    assert roc._compatible(0.5 - reach, 1.0, n, m) == pytest.approx(0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 2), (10, 1), (20, 5), (900, 10)])
+def test_few_people_who_are_told_apart_by_chance_prove_nothing(n: int, m: int) -> None:
+    """Where scores say nothing, an interval above ½ comes up in 1 of 40 cases: at most 20 of 300 here."""
+    rng = np.random.default_rng(1)
+    found = [roc.auc(rng.normal(size=n), rng.normal(size=m)) for _ in range(300)]
+    assert sum(each.low > 0.5 for each in found) <= 20
+    assert all(0 <= each.low <= each.value <= each.high <= 1 for each in found)
+    best = roc.auc(np.arange(3.0) + 5, np.arange(2.0))
+    assert best.value == 1.0 and best.low < 0.5, "of 10 orders of five people, one has all members on top"
+
+
+def test_the_interval_of_a_high_auc_holds_it() -> None:
+    """900 members against 50 others, true AUC 0.90: 95 % of intervals hold it, here at least 92 % of 300."""
+    rng = np.random.default_rng(3)
+    true = stats.norm.cdf(1.8 / math.sqrt(2))
+    found = [roc.auc(rng.normal(1.8, 1, 900), rng.normal(size=50)) for _ in range(300)]
+    assert np.mean([each.low <= true <= each.high for each in found]) >= 0.92
+
+
+def test_two_members_say_little_about_a_rate() -> None:
+    """None of two above the threshold: Clopper–Pearson's upper end is 1 − 0.025^(1/2), not 0."""
+    found = roc.tpr_at(np.array([-5.0, -6.0]), np.arange(600.0), 0.01, seed=1)
+    assert found.value == 0.0 and found.high == pytest.approx(1 - 0.025**0.5)

@@ -13,7 +13,7 @@ import pytest
 
 from infrec.report import Comparison, card_figures, figures
 from infrec.report import render as render_report
-from infrec.report.card import NO_GUARANTEE, PRIVACY, headline, render
+from infrec.report.card import AGAIN, NO_GUARANTEE, ONCE, PRIVACY, headline, render
 from infrec.report.card_records import Card, Size
 from infrec.report.pieces import NO_PLOTS
 from tests.report.cards import card
@@ -134,3 +134,15 @@ def test_a_report_shows_the_fidelity_of_a_card_that_it_is_given() -> None:
 def test_a_tiny_summary_still_makes_a_page() -> None:
     tiny = card(summary=Size(1, 1, 100), random=None, picture=("f",), items=1, fidelity=(), likeness=None)
     outline(render(tiny))
+
+
+def test_what_noise_made_cannot_be_made_again() -> None:
+    claim = {
+        "epsilon": 8.0, "delta": 1e-6, "relation": "one user", "mechanism": "noise", "noise_multiplier": 1.0,
+        "vocabulary": "public", "not_covered": [],
+    }  # fmt: skip
+    assert AGAIN in render(card()) and "was the best on validation" in render(card())
+    by_sums = render(card(guarantee=claim))
+    assert ONCE in by_sums and AGAIN not in by_sums and "was the best on validation" in by_sums
+    by_gradients = render(card(guarantee=claim, start="noise"))
+    assert "none was validated" in by_gradients and "best on validation" not in by_gradients

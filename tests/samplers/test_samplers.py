@@ -158,3 +158,17 @@ def test_bad_input(small_log: Interactions, options: dict, says: str) -> None:
 def test_empty_log() -> None:
     with pytest.raises(DataError, match="no interactions"):
         sample(Interactions.from_csr(np.zeros((2, 2))), strategy="user-rns", users=1)
+
+
+def test_svp_cf_leaves_those_it_cannot_judge_for_last() -> None:
+    """Who has nothing, or everything, has no AUC: 2 for 1/½ would put them before nearly everybody."""
+    rng = np.random.default_rng(0)
+    likes = np.zeros((40, 20))
+    likes[:38] = rng.random((38, 20)) < np.linspace(0.7, 0.05, 20)
+    likes[:38, 0] = 1.0
+    likes[:38, 19] = 0.0
+    likes[39] = 1.0
+    log = Interactions.from_csr(likes)
+    assert log.user_counts[38] == 0
+    chosen = sample(log, strategy="svp-cf", users=38).users.ids.to_pylist()
+    assert set(chosen) == set(range(38))

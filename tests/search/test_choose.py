@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError, SolveError
 from infrec.metrics.ranking import hit_rate_at
-from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, PopRec
+from infrec.models import EASE, MF, InfiniteAE, InfiniteAEPlus, PopRec
 from infrec.search import choose
 from infrec.splits import Split, holdout
 
@@ -56,6 +56,9 @@ def test_fixed_settings_stay_and_a_space_can_be_given(split: Split) -> None:
     ]
     with pytest.raises(ConfigError, match="no setting 'width'"):
         choose(InfiniteAE(), split, space={"width": (1,)})
+    for model in (InfiniteAE(), MF()):
+        with pytest.raises(ConfigError, match="no value for 'reg'"):
+            choose(model, split, space={"reg": ()})
 
 
 def test_a_budget_is_kept_and_the_rest_recorded(split: Split) -> None:

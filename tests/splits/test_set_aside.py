@@ -26,6 +26,7 @@ def test_another_seed_sets_others_aside_and_numbers_work() -> None:
     one, other = is_set_aside(ids, 0.5, 1), is_set_aside(ids, 0.5, 2)
     assert 0.45 < (one == other).mean() < 0.55
     np.testing.assert_array_equal(one, is_set_aside(Vocabulary.of([str(n) for n in range(4000)]), 0.5, 1))
+    assert 0.45 < is_set_aside(ids, 0.5, 2**200 + 3).mean() < 0.55  # a seed may be of any size
 
 
 def test_the_two_sides_are_everybody(small_log: Interactions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,6 +120,8 @@ def _audited(
     released, about = opened(release)
     log = reading.load(against, progress)
     members, aside, cut = _members(log, released, about, seed)
+    if released.about["kind"] == "model" and members is log:  # made from something else than this log
+        released = replace(released, remake=None)
     control_from = "users set aside at distillation"
     if control is not None:
         others = reading.load(control, progress)

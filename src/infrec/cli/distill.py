@@ -346,4 +346,4 @@ def distill(
     if json:
         console.emit(document)
     else:
-        show(summary, record, data, out)
+        show(summary, record, reading.again(data, seed), out)

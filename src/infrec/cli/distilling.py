@@ -156,11 +156,12 @@ def show(summary: Summary, record: Card | None, data: str, out: Path) -> None:
 
     about = summary.about
     kind = "interactions" if summary.discrete else "fractional interactions"
+    best = f", the best of them {about['best_step']:,}" if about["validation"] else ""
     said = console.out()
     said.print(
         f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "
-        f"{numbers.seconds(about['seconds'])} ({about['steps']:,} steps, the best of them "
-        f"{about['best_step']:,}), {numbers.size(summary.bytes)} in [bold]{console.plain(out)}[/].",
+        f"{numbers.seconds(about['seconds'])} ({about['steps']:,} steps{best}), "
+        f"{numbers.size(summary.bytes)} in [bold]{console.plain(out)}[/].",
         soft_wrap=True,
     )
     target = about.get("target")

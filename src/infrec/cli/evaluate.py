@@ -144,10 +144,10 @@ def _split(
     from infrec.splits import holdout
 
     split = holdout(log, seed=seed)
-    return (split, None) if train_on is None else _training_log(train_on, split, reading)
+    return (split, None) if train_on is None else _training_log(train_on, split, reading, seed)
 
 
-def _training_log(path: str, split: Split, reading: Reading) -> tuple[Split, Interactions]:
+def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple[Split, Interactions]:
     """What `--train-on` names, over the items of the split: a sample's or summary's directory, or any log,
     read with the same options as the data.
 
@@ -160,6 +160,12 @@ def _training_log(path: str, split: Split, reading: Reading) -> tuple[Split, Int
         from infrec.distillation import Summary
 
         summary = Summary.load(path)
+        made = summary.about.get("seed", seed)
+        if made != seed and split.name != "own":
+            console.note(
+                f"{path} was made with seed {made}, and the data is split with seed {seed} here: if it was "
+                f"made from this data, it holds some of what is measured, so give --seed {made}."
+            )
         if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
             from infrec.distillation import continuing
 

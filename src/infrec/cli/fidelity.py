@@ -28,11 +28,14 @@ PICTURE = (210, 415)  # most users and items it shows: two pixels for a cell of 
 
 
 def random_users(split: Split, users: int, seed: int) -> Summary:
-    """As many users of the train part, drawn at random: what a summary of that size must beat."""
+    """As many users of the train part, drawn at random: what a summary of that size must beat.
+
+    All of them where a summary has more: one that is carried on, or of invented users, may.
+    """
     from infrec.distillation.summary import Summary
     from infrec.samplers import REG_GRID, sample
 
-    drawn = sample(split.train, strategy="user-rns", users=users, seed=seed)
+    drawn = sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
     return Summary.of(drawn, about={"reg_grid": REG_GRID}, kind="sample")
 
 

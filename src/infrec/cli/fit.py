@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,8 +152,11 @@ def fit(
     }
     if (why := recommender.about.get("why")) and asked.get("solver") == "auto":
         console.note(f"{recommender.about['solver']}: {why}.")
-    example = fitted.users.ids[0].as_py() if fitted.n_users else "ID"
-    _tell(document, out, json, f"infrec recommend {out} --user {example}")
+    if fitted.stand_ins:  # its users are nobody whom one could ask about
+        example = ["--history", str(fitted.items.ids[int(fitted.item_counts.argmax())])]
+    else:
+        example = ["--user", str(fitted.users.ids[0]) if fitted.n_users else "ID"]
+    _tell(document, out, json, shlex.join(["infrec", "recommend", str(out), *example]))
 
 
 def _tell(document: dict[str, Any], out: Path, json: bool, then: str | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -90,6 +91,14 @@ class Reading:
         return {field.name: getattr(self, field.name) for field in fields(self)} | {
             "duplicates": self.duplicates.value
         }
+
+    def again(self, data: str, seed: int) -> str:
+        """DATA in the words of a next command that is to read and split it in the same way."""
+        words = [data]
+        for each in fields(self):
+            if (value := getattr(self, each.name)) != each.default:
+                words += [f"--{each.name}", *([] if value is True else [str(value)])]
+        return shlex.join([*words, *([] if seed == 42 else ["--seed", str(seed)])])
 
 
 def reads_data(command: Callable[..., None]) -> Callable[..., None]:

@@ -116,6 +116,11 @@ def reproduce(
     if what not in known:
         raise typer.BadParameter(options.unknown("experiment", what, known), param_hint="WHAT")
     names = experiments.NAMES if what == "all" else (what,)
+    if report_only and not records.is_dir():
+        raise typer.BadParameter(
+            f"there is no directory {records}; expected the one that a run kept its records in.",
+            param_hint="--records",
+        )
     begun: list[tuple[Experiment, Outcome | None]] = []
     for name in names:
         experiment = experiments.get(name)

@@ -98,9 +98,8 @@ def sample(
         f"({numbers.size(kept.bytes)}).",
         soft_wrap=True,
     )
-    console.out().print(
-        f"Next: infrec evaluate {data} --train-on {out}", style="dim", soft_wrap=True, markup=False
-    )
+    then = f"infrec evaluate {reading.again(data, seed)} --train-on {out}"
+    console.out().print(f"Next: {then}", style="dim", soft_wrap=True, markup=False)
 
 
 def check_out(out: Path, what: str) -> None:

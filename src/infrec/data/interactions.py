@@ -97,12 +97,22 @@ class Interactions:
     ) -> Interactions:
         """From a users × items matrix (any scipy sparse format, or dense); zeros are not interactions."""
         # A copy: it will be made read-only.
-        csr = canonical(sp.csr_array(matrix, dtype=np.float32, copy=True))
+        try:
+            csr = canonical(sp.csr_array(matrix, dtype=np.float32, copy=True))
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"a {type(matrix).__name__} was given that is no matrix ({error}); expected numbers, a row "
+                "for each user and a column for each item."
+            ) from None
+        if csr.ndim != 2:
+            raise DataError(f"the matrix is {csr.shape}; expected two dimensions, users × items.")
         if not np.isfinite(csr.data).all() or (csr.data < 0).any():
             raise DataError("the matrix holds negative or non-finite values; expected weights of 0 or more.")
         rows = Vocabulary.numbered(csr.shape[0]) if users is None else Vocabulary.of(users)
         columns = Vocabulary.numbered(csr.shape[1]) if items is None else Vocabulary.of(items)
         for vocabulary, what in ((rows, "user"), (columns, "item")):
+            if vocabulary.ids.null_count:
+                raise DataError(f"some {what} ids are missing; expected one for each row or column.")
             if len(vocabulary.ids.unique()) < len(vocabulary):
                 raise DataError(
                     f"some {what} ids are given twice; expected a different one for each row or column."

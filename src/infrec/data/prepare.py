@@ -34,7 +34,7 @@ from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.partition import Written, write
 from infrec.data.rows import Options, Rules, at, counts
 from infrec.data.sources import BLOCK, Source
-from infrec.data.values import CANONICAL_INTEGER, is_text, whole
+from infrec.data.values import is_text, whole, whole_numbers
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ArtifactError, DataError
 from infrec.progress import Progress, silent
@@ -59,6 +59,8 @@ class _Found:
     info: list[pa.Table] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
     rows: int = 0
+    user_texts: bool = False  # whether the column of ids holds anything but whole numbers, in any row
+    item_texts: bool = False
 
 
 def prepare(
@@ -88,8 +90,8 @@ def prepare(
             raise DataError(
                 f"none of the {found.rows:,} rows of {source.name} can be used: {counts(found.dropped)}."
             )
-        user_number, users = _numbered(found.users, source.from_text)
-        item_number, columns = _numbered(found.items, source.from_text)
+        user_number, users = _numbered(found.users, found.user_texts)
+        item_number, columns = _numbered(found.items, found.item_texts)
         total = np.zeros(len(users), np.int64)
         for number, own in zip(user_number, found.per_user, strict=True):
             total[number] += own
@@ -184,6 +186,8 @@ def _first_pass(rules: Rules, scratch: Path, block: int, progress: Progress) -> 
             # Ids stay text for now: whether all of them are numbers is known at the end.
             rows = rules.apply(table, unread, from_text=False)
             found.rows += rows.rows.total
+            found.user_texts |= _texts(rows.user_ids, source.from_text)
+            found.item_texts |= _texts(rows.item_ids, source.from_text)
             for reason, count in rows.rows.dropped.items():
                 found.dropped[reason] = found.dropped.get(reason, 0) + count
             kept = rows.kept
@@ -218,14 +222,16 @@ def _ahead(blocks: Iterator[Any]) -> Iterator[Any]:
             yield block
 
 
-def _numbered(pieces: list[pa.Array], from_text: bool) -> tuple[list[NDArray[np.int32]], Vocabulary]:
+def _texts(ids: pa.Array, from_text: bool) -> bool:
+    """Whether a block's ids, those of dropped rows too, make the column one of texts, as in `encode`."""
+    return bool(len(ids)) and is_text(ids.type) and not (from_text and whole_numbers(ids))
+
+
+def _numbered(pieces: list[pa.Array], texts: bool) -> tuple[list[NDArray[np.int32]], Vocabulary]:
     """The number of each block's ids among all ids, sorted; and these."""
-    if len({piece.type for piece in pieces}) > 1:  # some blocks held numbers only
-        pieces = [piece.cast(pa.string()) for piece in pieces]
-    every = whole(pa.chunked_array(pieces).dictionary_encode())
+    kind = pa.string() if texts else pa.int64()
+    every = whole(pa.chunked_array([piece.cast(kind) for piece in pieces]).dictionary_encode())
     ids = every.dictionary
-    if from_text and is_text(ids.type) and pc.all(pc.match_substring_regex(ids, CANONICAL_INTEGER)).as_py():
-        ids = ids.cast(pa.int64())
     order = to_numpy(pc.sort_indices(ids)).astype(np.int64)
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)

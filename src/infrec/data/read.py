@@ -45,7 +45,7 @@ def read(
     if prepared.is_prepared(path):
         return _read_prepared(path, options, items, progress)
     wanted = [str(name) for name in options.names.values() if name is not None]
-    source, about_items = sources(Path(path), wanted)
+    source, about_items = sources(path, wanted)
     if items is not None:
         about_items = items_source(items)
     return assemble(source, options, about_items, progress)
@@ -88,9 +88,11 @@ def from_frame(
     return assemble(TableSource(frame), options, None if items is None else items_source(items), progress)
 
 
-def sources(path: Path, wanted: list[str] | None = None) -> tuple[Source, Source | None]:
+def sources(path: str | os.PathLike[str], wanted: list[str] | None = None) -> tuple[Source, Source | None]:
     """The rows at a path, and what lies beside them about items."""
-    path = path.expanduser()
+    if not os.fspath(path):  # pathlib would take it for the current directory
+        raise DataError("the path is empty; expected a file, a directory or the name of a dataset.")
+    path = Path(path).expanduser()
     if not path.exists():
         raise missing(path)
     if prepared.is_prepared(path):
@@ -121,5 +123,5 @@ def sources(path: Path, wanted: list[str] | None = None) -> tuple[Source, Source
 def items_source(items: Any) -> Source:
     """A table about items, from a path or a frame."""
     if isinstance(items, (str, os.PathLike)):
-        return sources(Path(items))[0]
+        return sources(items)[0]
     return TableSource(items, "the items")

@@ -116,7 +116,7 @@ def find_sources(
     name = os.fspath(name_or_path)
     if name in entries:
         return entry_sources(entries[name], progress)
-    return sources(Path(name), wanted)
+    return sources(name, wanted)
 
 
 def locate(name: str) -> Path | None:

@@ -176,6 +176,8 @@ class Rules:
     def _parts(self, column: pa.ChunkedArray, rows: Kept) -> NDArray[np.int8] | None:
         """0, 1, 2 for train, val, test. None when the column is not about a split."""
         array = whole(column)
+        if pa.types.is_nested(array.type):
+            array = pa.nulls(len(array), pa.string())
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         labels = [str(value).strip().lower() for value in array.dictionary.to_pylist()]

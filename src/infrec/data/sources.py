@@ -203,9 +203,10 @@ def _as_table(frame: Any) -> pa.Table:
     if isinstance(frame, Mapping):
         try:
             return pa.table({str(key): pa.array(value) for key, value in frame.items()})
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are among them
             raise DataError(
-                f"the columns do not form a table ({_first_line(error)}); give equally long lists."
+                f"the columns do not form a table ({_first_line(error)}); give equally long lists, each of "
+                "values of one type."
             ) from None
     if not hasattr(frame, "__arrow_c_stream__"):
         raise DataError(
@@ -214,8 +215,11 @@ def _as_table(frame: Any) -> pa.Table:
         )
     try:
         return pa.RecordBatchReader.from_stream(frame).read_all()
-    except pa.ArrowException as error:
-        raise DataError(f"the frame could not be read through Arrow ({_first_line(error)}).") from None
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:  # also those of pandas
+        raise DataError(
+            f"the frame could not be read through Arrow ({_first_line(error)}); expected columns with names "
+            "of their own, each of values of one type."
+        ) from None
 
 
 class _explained:

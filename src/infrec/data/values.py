@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from infrec.data.arrow import constant, from_numpy, to_numpy
+from infrec.data.arrow import constant, from_numpy, strings, to_numpy
 from infrec.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,13 +26,19 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """One array, dictionaries unified."""
-    if isinstance(column, pa.Array):
+    """One array, dictionaries unified, extension types as what they hold: UUIDs as their text."""
+    if isinstance(column, pa.ChunkedArray):
+        if pa.types.is_dictionary(column.type):
+            column = column.unify_dictionaries()
+        merged = column.combine_chunks()
+        column = merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
+    if not isinstance(column.type, pa.BaseExtensionType):
         return column
-    if pa.types.is_dictionary(column.type):
-        column = column.unify_dictionaries()
-    merged = column.combine_chunks()
-    return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
+    if column.type.extension_name != "arrow.uuid":
+        return column.storage
+    coded = column.storage.dictionary_encode()
+    written = strings([str(UUID(bytes=value)) for value in coded.dictionary.to_pylist()])
+    return pa.DictionaryArray.from_arrays(coded.indices, written)
 
 
 def encode(
@@ -67,15 +74,23 @@ def encode(
         again = values.dictionary_encode()
         to = to_numpy(again.indices, -1)
         codes, values = np.where(codes < 0, -1, to[codes]), again.dictionary
-    blanks = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(values)), constant(0, pa.int32()))
+    blanks = _blank(values)
     blank = to_numpy(blanks)
     if blank.any():
         codes = np.where((codes >= 0) & ~blank[codes], codes, -1)
-    if from_text and len(values):
-        used = values.filter(pc.invert(blanks))
-        if len(used) and pc.all(pc.match_substring_regex(used, CANONICAL_INTEGER)).as_py():
-            values = pc.if_else(blanks, constant(0, pa.string()), values).cast(pa.int64())
+    if from_text and len(values) and not blank.all() and whole_numbers(values):
+        values = pc.if_else(blanks, constant(0, pa.string()), values).cast(pa.int64())
     return codes, values
+
+
+def whole_numbers(ids: pa.Array) -> bool:
+    """Whether all of these texts, but for blank ones, are written as an integer writes itself."""
+    written = ids.filter(pc.invert(_blank(ids)))
+    return bool(pc.all(pc.match_substring_regex(written, CANONICAL_INTEGER)).as_py())
+
+
+def _blank(texts: pa.Array) -> pa.Array:
+    return pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), constant(0, pa.int32()))
 
 
 def _encode_numbers(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
@@ -106,6 +121,8 @@ def _number_codes(ids: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArra
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
     low, high = int(ids.min()), int(ids.max())
     if high - low < max(4 * len(ids), 1 << 20):
+        if high - low > np.iinfo(ids.dtype).max:  # 99 − (−100) is no int8
+            ids = ids.astype(np.int64)
         shifted = ids - np.asarray(low, ids.dtype) if low else ids
         present = np.zeros(high - low + 1, bool)
         present[shifted] = True
@@ -222,7 +239,8 @@ def _times_of_text(texts: pa.Array, like: str | None = None) -> tuple[pa.Array, 
             return texts.cast(pa.int64()), "whole"
         except pa.ArrowInvalid:
             pass
-    texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"(Z|[+]00:?00)$", "")
+    texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"(Z| ?UTC|[+]00:?00)$", "")
+    texts = pc.replace_substring_regex(texts, r"(:[0-9]{2}[.][0-9]{6})[0-9]{1,3}", r"\1")  # no nanoseconds
     best = "number" if like == "fractions" else like
     if best is None:
         count = {

@@ -68,8 +68,16 @@ def _as_array(ids: Iterable[object] | pa.Array) -> pa.Array:
             return pa.array([], pa.string())
         try:
             ids = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):  # a mixture of types
-            ids = pa.array([str(value) for value in values])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # a mixture of types, huge integers
+            return _written(values)
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()
-    return ids.cast(pa.int64() if pa.types.is_integer(ids.type) else pa.string())
+    try:
+        return ids.cast(pa.int64() if pa.types.is_integer(ids.type) else pa.string())
+    except pa.ArrowException:  # from 2⁶³ on, UUIDs, bytes, tuples
+        return _written(ids.to_pylist())
+
+
+def _written(ids: Iterable[object]) -> pa.Array:
+    """Ids of any type as their text."""
+    return pa.array([None if value is None else str(value) for value in ids], pa.string())

@@ -8,9 +8,12 @@ the mean number of interactions, `users` is μ.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral, Real
 from typing import Any, Literal, Self
+
+import numpy as np
 
 from infrec.errors import ConfigError, DataError
 
@@ -100,6 +103,13 @@ class Config:
         return cls(**base | changes)
 
     def __post_init__(self) -> None:
+        for setting in fields(self):  # numpy's numbers would fit into no manifest
+            object.__setattr__(self, setting.name, _plain(getattr(self, setting.name)))
+        if not isinstance(self.reg_grid, Iterable):
+            raise ConfigError(
+                f"reg_grid is {self.reg_grid!r}; expected the λ values to try, for example (1, 5)."
+            )
+        object.__setattr__(self, "reg_grid", tuple(_plain(reg) for reg in self.reg_grid))
         _one_of("mode", self.mode, MODES)
         _one_of("start", self.start, STARTS)
         _one_of("surrogate", self.surrogate, ("softmax", "sigmoid", "identity"))
@@ -107,12 +117,12 @@ class Config:
         _one_of("targets", self.targets, ("own", "others"))
         _one_of("precision", self.precision, ("default", "highest", "bfloat16"))
         for name in ("users", "steps", "validate_every", "accumulate", "batch", "draws", "patience"):
-            _check(
-                name, getattr(self, name), "a whole number of at least 1", lambda v: v >= 1 and v == int(v)
-            )
+            _check(name, getattr(self, name), "a whole number of at least 1", lambda v: v >= 1 and _whole(v))
+        for name in ("depth", "seed"):
+            _check(name, getattr(self, name), "a whole number of 0 or more", lambda v: v >= 0 and _whole(v))
         for name in ("tau", "mass", "per_user", "rate", "sharpness", "start_scale"):
             _check(name, getattr(self, name), "a finite number above 0", lambda v: v > 0)
-        for name in ("l1", "start_noise", "user_power", "size_power", "reg_rate", "depth", "seed", "reg"):
+        for name in ("l1", "start_noise", "user_power", "size_power", "reg_rate", "reg"):
             _check(name, getattr(self, name), "a finite number of 0 or more", lambda v: v >= 0)
         _check("hidden", self.hidden, "at least 0 and less than 1", lambda v: 0 <= v < 1)
         _check("average", self.average, "at least 0 and less than 1", lambda v: 0 <= v < 1)
@@ -233,6 +243,14 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} is {value!r}; expected one of {', '.join(known)}.")
 
 
-def _check(name: str, value: float | None, expected: str, holds: Any) -> None:
-    if value is not None and not (math.isfinite(value) and holds(value)):
-        raise ConfigError(f"{name} is {value}; expected {expected}.")
+def _check(name: str, value: Any, expected: str, holds: Any) -> None:
+    if value is not None and not (isinstance(value, Real) and math.isfinite(value) and holds(value)):
+        raise ConfigError(f"{name} is {value!r}; expected {expected}.")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral)  # 4.0 is no number of rows

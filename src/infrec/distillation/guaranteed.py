@@ -37,7 +37,7 @@ from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
 from infrec.models.checkpoint import fingerprint
 from infrec.progress import Progress, silent
-from infrec.splits import Split
+from infrec.splits import Split, own_split
 
 FEWEST, MOST = 1000, 10_000  # invented users
 INVENTED_STEPS = 100  # of distilling them: the noise, not the number of steps, decides how good it gets
@@ -104,6 +104,8 @@ def distill(
             f"noise_multiplier is {sigma:g}; expected a finite number of at least {LEAST_NOISE:g}: less "
             "noise promises nothing."
         )
+    if not isinstance(data, Split) and data.parts is not None:
+        data = own_split(data)
     log = data.train if isinstance(data, Split) else data
     train = binary(_over(log, catalogue) if catalogue is not None else log.matrix)
     place = None if run_directory is None else Path(run_directory)
@@ -161,7 +163,7 @@ def _by_sums(
     count = int(np.clip(500 * round(told.users / 500), FEWEST, MOST))
     invented = _log(people.draw(count, seed=settings["seed"]), told, log, public)
     if "config" not in settings:  # invented people may be learnt by heart
-        settings = {"steps": INVENTED_STEPS, "targets": "own", **settings}
+        settings = {"targets": "own", **settings, "steps": settings.get("steps") or INVENTED_STEPS}
     run = None if place is None else place / "distillation"
     made = api.distill(invented, run_directory=run, resume=resume, progress=progress, **settings)
     facts = {

@@ -24,7 +24,7 @@ from infrec.distillation.config import Config
 from infrec.distillation.others import MOST_ITEMS, Others
 from infrec.distillation.step import Data, State
 from infrec.distillation.validation import Verdict
-from infrec.errors import SolveError
+from infrec.errors import ConfigError, SolveError
 from infrec.kernels import memory
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -124,13 +124,15 @@ class _Run:
         if self.config.reg_rate:
             grid = (*grid, math.exp(float(self.state.log_reg)))
         verdict = self.on_validate(x_hat, grid)
+        if not math.isfinite(verdict.value):
+            raise ConfigError(f"on_validate says {verdict.value} at step {at}; expected a finite number.")
         # Before the first step the summary is noise, and the best λ for noise is a large one, on which
         # nothing is learnt.
         if at and self.config.rechoose and not self.config.reg_rate:
             self.state = self.state._replace(log_reg=_log(verdict.reg))
         self.track.validated = at
         self.track.history.append({"step": at, "loss": self.loss, "reg": verdict.reg, **verdict.metrics})
-        if verdict.value > self.track.best:
+        if not self.best.size or verdict.value > self.track.best:  # a judge's numbers may be negative
             self.best = np.asarray(x_hat)
             self.track.best, self.track.best_step, self.track.best_reg = verdict.value, at, verdict.reg
             self.track.best_metrics = dict(verdict.metrics)

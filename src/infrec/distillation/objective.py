@@ -222,7 +222,8 @@ def _loss(
             value, slope = jnp.where(given > 0, 0.0, value), jnp.where(given > 0, 0.0, slope)
         return (weight * value.sum(axis=1)).sum(), weight[:, None] * slope
     beta = np.float32(form.sharpness)
-    free = 1.0 - jnp.minimum(given, 1.0) if hide else jnp.ones_like(scores)
+    # Whatever its weight, what was shown is masked.
+    free = jnp.where(given > 0, 0.0, 1.0) if hide else jnp.ones_like(scores)
     if form.loss == "multinomial":
         shown = jnp.where(free > 0, beta * scores, MASKED)
         top = shown.max(axis=1)

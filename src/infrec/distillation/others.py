@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from infrec.errors import SolveError
 from infrec.kernels import accelerated, gram, memory, ridge
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -28,7 +29,7 @@ from infrec.randomness import generator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-GRID = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4)  # λ
+GRID = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4)  # λ, of interactions of weight 1
 FLATTER = (1.0, 1.5, 2.0, 3.0, 4.0)  # β is the loss's own sharpness over one of these: more it cannot follow
 MOST_ITEMS = 20_000  # the most popular ones have a model; the others, of which little is known, a score of 0
 MOST_USERS = 50_000  # of whom the model is fitted
@@ -67,10 +68,20 @@ class Others:
         width = min(MOST_ITEMS, train.shape[1])
         memory.require(16 * width * width, f"an item model of {width:,} items", "use --set targets=own")
         betas, tried = tuple(sharpness / each for each in FLATTER), np.sort(popular[:TRIED_ITEMS])
-        reg, beta = cls._chosen(train[known], weight[known], tried, betas, rng, progress)
+        # Of a log of counts, λ is in units of their mean square: less would be lost in float32.
+        unit = max(1.0, float(np.square(train.data, dtype=np.float64).mean()))
+        grid = tuple(unit * each for each in GRID)
         items = np.sort(popular[:width])
-        products = _products(sp.csr_array(train[known][:, items]), weight[known])
-        return cls(_inverse(products, reg), items, weight, reg, beta)
+        try:
+            reg, beta = cls._chosen(train[known], weight[known], tried, grid, betas, rng, progress)
+            products = _products(sp.csr_array(train[known][:, items]), weight[known])
+            return cls(_inverse(products, reg), items, weight, reg, beta)
+        except SolveError as failure:
+            least, most = train.data.min(), train.data.max()
+            raise SolveError(
+                f"what others predict has no solution in float32 (weights from {least:g} to {most:g}); use "
+                "targets=own (--targets own), or weights of a smaller range."
+            ) from failure
 
     @classmethod
     def _chosen(
@@ -78,6 +89,7 @@ class Others:
         train: sp.csr_array,
         weight: NDArray[np.float32],
         items: NDArray[np.int64],
+        grid: tuple[float, ...],
         betas: tuple[float, ...],
         rng: np.random.Generator,
         progress: Progress,
@@ -88,10 +100,14 @@ class Others:
         judges = np.sort(rng.permutation(some.shape[0])[:TRIED_USERS])
         rows = sp.csr_array(some[judges])
         likely: dict[tuple[float, float], float] = {}
-        for at, reg in enumerate(GRID):
-            z = cls(_inverse(products, reg), np.arange(len(items)), weight, reg).scores(some, judges)
-            likely |= {(reg, beta): likelihood(rows, z, beta) for beta in betas}
-            progress("what others predict", at + 1, len(GRID))
+        for at, reg in enumerate(grid):
+            with np.errstate(all="ignore"):  # what is not finite is not taken
+                z = cls(_inverse(products, reg), np.arange(len(items)), weight, reg).scores(some, judges)
+            if np.isfinite(z).all():
+                likely |= {(reg, beta): likelihood(rows, z, beta) for beta in betas}
+            progress("what others predict", at + 1, len(grid))
+        if not likely:
+            raise SolveError("no λ of the grid has finite scores.")
         return max(likely, key=lambda each: likely[each])
 
     def scores(self, train: sp.csr_array, users: NDArray[np.integer]) -> NDArray[np.float32]:

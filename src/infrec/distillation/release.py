@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 SHARES = {"activity": 0.02, "items": 0.08, "together": 0.9}  # of 1/σ²
 MOST_ITEMS = 2000  # of one user; of those who have more, as many at random
 BINS = 16  # of activity: 1, 2–3, 4–7, …
+ROWS_AT_ONCE = 8192
 # Items whose co-occurrence is asked for, the most popular first: 1.8 (users / σ)^0.7, found on ML-1M at
 # ε = 1, 3, 8 (300, 600, 1,000 items). More would only bring in pairs that drown in the noise.
 ITEMS_FACTOR, ITEMS_POWER, ITEMS_RANGE = 1.8, 0.7, (50, 4000)
@@ -137,5 +138,9 @@ def existence_threshold(deviation: float, delta: float) -> float:
 
 
 def _dense_gram(y: sp.csr_array) -> NDArray[np.float64]:
-    dense = y.toarray()
-    return dense.T @ dense
+    """yᵀ y, of some users at a time: all of them dense would be many times the log."""
+    out = np.zeros((y.shape[1], y.shape[1]))
+    for start in range(0, y.shape[0], ROWS_AT_ONCE):
+        dense = y[start : start + ROWS_AT_ONCE].toarray()
+        out += dense.T @ dense
+    return out

@@ -58,8 +58,9 @@ def evaluate(
         raise ConfigError(f"k is {tuple(k)}; expected list lengths of 1 or more.")
     if not split.test.n_interactions:
         raise DataError("nothing is held out for test; expected a split with test interactions.")
-    if sample_users is not None and sample_users < 1:
-        raise ConfigError(f"sample_users is {sample_users}; expected 1 or more.")
+    for name, number in (("sample_users", sample_users), ("batch", batch)):
+        if number is not None and number < 1:
+            raise ConfigError(f"{name} is {number}; expected 1 or more.")
     _check_items(model, split)
     people = None
     if sample_users is not None and sample_users < split.train.n_users:

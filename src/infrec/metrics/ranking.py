@@ -89,7 +89,7 @@ def _checked(scores: Scores, k: int, exclude: sp.csr_array | None) -> Scores:
         raise ConfigError(
             f"the scores are {scores.shape}, but what to exclude is {exclude.shape}; expected equal."
         )
-    return scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float32)
+    return scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
 
 
 def _masked(

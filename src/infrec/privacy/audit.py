@@ -14,7 +14,7 @@ from infrec.privacy.groups import Groups, groups
 from infrec.privacy.linkage import linkage
 from infrec.privacy.neighbours import neighbours
 from infrec.privacy.reconstruction import reconstruction
-from infrec.privacy.records import Audit
+from infrec.privacy.records import Audit, strongest
 from infrec.privacy.released import Released
 from infrec.progress import Progress, Stopwatch, silent
 
@@ -111,7 +111,7 @@ def _membership(
     return {
         "membership": found,
         "popularity": roc.compared("popularity", *who.split(alone), seed=seed, delta=delta),
-        "worst": _worst(who, scores),
+        "worst": _worst(who, scores, strongest(found).score),
     }
 
 
@@ -129,7 +129,8 @@ def _check_shadows(released: Released, who: Groups) -> None:
         )
     if released.remake is None:
         raise ConfigError(
-            "this release does not say how it was made, so shadows cannot be; expected one by infrec."
+            "how this release was made from the log is not known, so shadows cannot be made alike; leave out "
+            "--shadows."
         )
 
 
@@ -153,9 +154,8 @@ def _shadow(
     return _scores(made, everybody, seed, silent)
 
 
-def _worst(who: Groups, scores: Mapping[str, NDArray[np.float64]]) -> tuple[dict[str, Any], ...]:
-    """The members whom the last (the strongest) score puts furthest above the control."""
-    name = list(scores)[-1]
+def _worst(who: Groups, scores: Mapping[str, NDArray[np.float64]], name: str) -> tuple[dict[str, Any], ...]:
+    """The members whom this score puts furthest above the control."""
     inside, outside = who.split(scores[name])
     order = np.argsort(-inside, kind="stable")[:WORST]
     above = [float((outside >= inside[at]).mean()) for at in order]

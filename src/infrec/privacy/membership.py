@@ -1,8 +1,7 @@
 """Membership: was this person in the log? A score for everybody; the control says what it means.
 
 distance:    similarity to the nearest released row.
-model:       ∞-AE is fitted on the release; half of a history is shown to it, and its scores of the other
-half,
+model:       ∞-AE is fitted on the release; half of a history is shown to it, and its scores of the rest,
              standardised over the items not shown, are averaged. Who was learnt from may be predicted better.
 popularity:  the baseline, which knows nothing but how popular the person's items are.
 likelihood:  the first two, each against what it would be with and without this person (`shadows.py`).
@@ -49,7 +48,7 @@ def popularity(counts: NDArray[np.floating], everybody: sp.csr_array) -> NDArray
 def predicted(
     model: Recommender, everybody: sp.csr_array, *, seed: int = 42, progress: Progress = silent
 ) -> NDArray[np.float64]:
-    """How well the model predicts each half of a history from the other; 0 for people with a single item."""
+    """How well the model predicts each half of a history from the other; a single item, from nothing."""
     total = np.zeros(everybody.shape[0])
     for at in range(HALVINGS):
         rng = generator(seed, "halves", str(at))

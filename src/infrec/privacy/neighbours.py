@@ -18,7 +18,7 @@ from infrec.randomness import generator
 
 
 def neighbours(rows: sp.csr_array, groups: Groups, *, seed: int = 42) -> Neighbours:
-    """Nearest members and nearest control of each released row; as many members as there is control."""
+    """Nearest members and nearest control of each released row, as many of the one as of the other."""
     everybody = groups.everybody
     weights = item_weights(np.bincount(everybody.indices, minlength=everybody.shape[1])) ** 2
     to_members = people.cosine(groups.members, rows, weights)
@@ -26,10 +26,11 @@ def neighbours(rows: sp.csr_array, groups: Groups, *, seed: int = 42) -> Neighbo
     copies = int((to_members.max(axis=0) > 1 - 1e-5).sum())
     if not groups.measurable:
         return Neighbours(None, copies, likeness)
-    to_control = people.cosine(groups.control, rows, weights).max(axis=0)
     rng = generator(seed, "as many members")
     n, m = groups.members.shape[0], groups.control.shape[0]
     some = to_members[rng.choice(n, min(n, m), replace=False)].max(axis=0)
+    control = groups.control if m <= n else groups.control[rng.choice(m, n, replace=False)]
+    to_control = people.cosine(control, rows, weights).max(axis=0)
     likeness |= {"as many members": float(np.median(some)), "control": float(np.median(to_control))}
     nearer = float((some > to_control).sum() + 0.5 * (some == to_control).sum())
     return Neighbours(nearer / rows.shape[0], copies, likeness)

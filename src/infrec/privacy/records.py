@@ -50,6 +50,11 @@ class Membership:
     bound: float
 
 
+def strongest(found: Sequence[Membership]) -> Membership:
+    """The membership attack with the highest true-positive rate where few are wrongly accused."""
+    return max(found, key=lambda each: each.tpr["1 %"].value if "1 %" in each.tpr else each.auc.value)
+
+
 @dataclass(frozen=True)
 class Reconstruction:
     """A share of each history is known; the rest is predicted, as many items as are missing.

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from infrec.report import audit_figures, figures, pieces
-from infrec.report.audit_words import leaks, paragraph, percent, traces
+from infrec.report.audit_words import copies, leaks, paragraph, percent, traces
 from infrec.report.pieces import NO_PLOTS
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def render(audit: Audit, *, plots: bool = True) -> str:
 
 def aside(audit: Audit) -> str:
     """The paragraph, marked as a warning where something shows or could not be judged."""
-    warn = bool(leaks(audit) or traces(audit)) or not audit.control
+    warn = bool(leaks(audit) or traces(audit) or copies(audit)) or not audit.control
     return f'<div class="aside{" warn" if warn else ""}" role="note"><p>{escape(paragraph(audit))}</p></div>'
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
+RARE = {"1 %": 0.01, "10 %": 0.1}  # outsiders wrongly accused: the fewest that the control can tell
 
 
 def exceeds(attack: Rate, control: Rate, times: float) -> bool:
@@ -20,11 +21,15 @@ def exceeds(attack: Rate, control: Rate, times: float) -> bool:
 
 def paragraph(audit: Audit) -> str:
     """The findings, without a word of the trade."""
+    from infrec.privacy.records import strongest
+
     parts = [_opening(audit)]
+    if found := copies(audit):  # what needs no proof comes before what was proved
+        parts.append(f"Released rows that are a real person's history, item by item: {found:,}.")
     if audit.linkage:
         parts.append(_linkage(audit.linkage[-1]))
     if audit.membership:
-        parts.append(_membership(strongest(audit), audit.control))
+        parts.append(_membership(strongest(audit.membership), audit.control))
     else:
         parts.append(
             "Whether somebody was in the log at all could not be measured, because there was nobody to "
@@ -32,23 +37,29 @@ def paragraph(audit: Audit) -> str:
         )
     if audit.reconstruction:
         parts.append(_reconstruction(audit.reconstruction[-1]))
-    if audit.neighbours is not None and audit.neighbours.copies:
-        parts.append(f"{audit.neighbours.copies:,} released rows are a real person's history, item by item.")
     return " ".join([*parts, _closing(audit)])
 
 
-def strongest(audit: Audit) -> Membership:
-    """The membership attack with the highest true-positive rate where few are wrongly accused."""
-
-    def strength(found: Membership) -> float:
-        return found.tpr["1 %"].value if "1 %" in found.tpr else found.auc.value
-
-    return max(audit.membership, key=strength)
+def copies(audit: Audit) -> int:
+    """How many released rows are exactly what somebody in the log has."""
+    return audit.neighbours.copies if audit.neighbours is not None else 0
 
 
 def leaks(audit: Audit) -> list[str]:
-    """The attacks that hit members more than twice as often as the control."""
-    return _found(audit, TWICE, lambda each: "1 %" in each.tpr and each.tpr["1 %"].low > TWICE * 0.01)
+    """The attacks that hit members more than twice as often as the control.
+
+    Membership is judged where 1 % of the control are accused, or 10 % where it is too small for that.
+    """
+
+    def recognises(each: Membership) -> bool:
+        rare = _rare(each)
+        return rare is not None and each.tpr[rare].low > TWICE * RARE[rare]
+
+    return _found(audit, TWICE, recognises)
+
+
+def _rare(found: Membership) -> str | None:
+    return next((name for name in RARE if name in found.tpr), None)
 
 
 def traces(audit: Audit) -> list[str]:
@@ -89,18 +100,24 @@ def _opening(audit: Audit) -> str:
     if not audit.control:
         return f"This {what} was attacked, but without a control group most of it cannot be judged."
     if left := traces(audit):
-        return (
+        twice = (
             f"No attack tried here singles out people of this {what}'s log more than twice as often as "
-            f"others, but having been in it leaves a trace: {', '.join(left)} did better on them than on "
-            f"others, beyond chance.{_on_average(audit)}"
+            "others, but having been in it leaves a trace"
         )
+        if any(_rare(each) is None for each in audit.membership):
+            twice = (
+                f"Having been in this {what}'s log leaves a trace, and the control of {audit.control:,} is "
+                "too small to say whether anybody is singled out"
+            )
+        better = f"{', '.join(left)} did better on them than on others, beyond chance."
+        return f"{twice}: {better}{_on_average(audit)}"
     return f"No attack tried here did clearly better on the people in this {what}'s log than on others."
 
 
 def _on_average(audit: Audit) -> str:
     best = max(audit.membership, key=lambda each: each.auc.value, default=None)
-    if best is None or f"membership ({best.score})" not in traces(audit):
-        return ""
+    if best is None or "1 %" not in best.tpr or f"membership ({best.score})" not in traces(audit):
+        return ""  # with a small control, the sentence about membership says it
     return (
         " Shown one person who was in the log and one who was not, the best test tells them apart "
         f"{percent(best.auc.value)} of the time (guessing: 50 %)."
@@ -146,11 +163,11 @@ def _closing(audit: Audit) -> str:
     claim = audit.guarantee
     if not claim or claim.get("epsilon") is None:
         return "An attack that fails proves nothing: a better one may succeed."
-    bound = max((each.bound for each in audit.membership), default=0.0)
-    text = (
-        f"The release claims ε = {claim['epsilon']:g} with δ = {claim['delta']:g}; the attacks prove no "
-        f"more than ε ≥ {bound:.2f}."
-    )
+    text = f"The release claims ε = {claim['epsilon']:g} with δ = {claim['delta']:g}"
+    if not audit.membership:  # a bound that was not measured is not 0
+        return f"{text}; without a control group that could not be put to the test."
+    bound = max(each.bound for each in audit.membership)
+    text += f"; the attacks prove no more than ε ≥ {bound:.2f}."
     if bound > claim["epsilon"]:
         return f"{text} That breaks the claim: do not pass it on, and report this."
     return text

@@ -186,16 +186,19 @@ def _privacy(card: Card) -> str:
 
 
 def _making(card: Card) -> str:
+    kept = f"of which step {card.best_step:,} was the best on validation and was kept"
+    if card.start == "noise":  # noisy gradients: to validate would be to look at the real users
+        kept = "of which none was validated and the last was kept"
     facts = {
         "mode": f"{card.mode}: {'0/1 interactions' if card.discrete else 'weights between 0 and 1'}",
         "start": card.start,
         "seed": str(card.seed),
-        "steps": f"{card.steps:,}, of which step {card.best_step:,} was the best on validation and was kept",
+        "steps": f"{card.steps:,}, {kept}",
         **{f"time for {stage}": seconds(value) for stage, value in card.seconds.items()},
     }
     every = {name: settings({name: value}).partition("=")[2] for name, value in card.settings.items()}
     more = f"<details><summary>All settings</summary>{_pairs(every)}</details>" if every else ""
-    again = '<p class="quiet">The same data, settings and seed make it again.</p>'
+    again = f'<p class="quiet">{escape(ONCE if card.guarantee else AGAIN)}</p>'
     return f"<h2>How was it made?</h2>{_pairs(facts)}{more}{again}"
 
 
@@ -241,6 +244,8 @@ SPREAD_CAPTION = (
 )
 POPULARITY_TABLE = "Popularity of items."
 ACTIVITY_TABLE = "Activity of users."
+AGAIN = "The same data, settings and seed make it again."
+ONCE = "The noise came from the operating system and was not kept: nobody can make the same summary again."
 NO_GUARANTEE = (
     "This is not a guarantee. A summary that is good for recommending has learnt from real people, and "
     "nothing here proves that it says nothing about one of them."

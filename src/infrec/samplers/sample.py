@@ -35,8 +35,12 @@ def _most_active_first(log: Interactions, seed: int) -> NDArray[np.int64]:
 
 
 def _hardest_first(log: Interactions, seed: int) -> NDArray[np.int64]:
-    """SVP-CF user: largest inverse AUC under a proxy model first; equals in the order of the users."""
-    return np.argsort(-svp_cf.inverse_auc(log.matrix, seed=seed), kind="stable")
+    """SVP-CF user: largest inverse AUC under a proxy model first; equals in the order of the users.
+
+    Who has no item, or every one, is neither hard nor easy, and comes last.
+    """
+    judged = (log.user_counts > 0) & (log.user_counts < log.n_items)
+    return np.argsort(-np.where(judged, svp_cf.inverse_auc(log.matrix, seed=seed), 0.0), kind="stable")
 
 
 ORDERS: dict[str, Callable[[Interactions, int], NDArray[np.int64]]] = {

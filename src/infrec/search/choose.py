@@ -62,6 +62,8 @@ def choose(
     train, validation = (data.train, data.val) if isinstance(data, Split) else data
     if seconds is not None and not seconds > 0:
         raise ConfigError(f"seconds is {seconds}; expected more than 0.")
+    if nothing := [name for name, values in (space or {}).items() if not len(values)]:
+        raise ConfigError(f"the space has no value for {nothing[0]!r}; expected one or more to try.")
     if space and isinstance(model, InfiniteAEPlus):
         raise ConfigError(
             f"{model.name} searches along its own ladders and takes no space; expected none: fix a setting "

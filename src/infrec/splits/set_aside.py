@@ -46,7 +46,7 @@ def _uniform(users: Vocabulary, seed: int) -> NDArray[np.float64]:
     width = max(1, raw.dtype.itemsize)
     columns = np.frombuffer(raw.tobytes(), np.uint8).reshape(len(raw), width).astype(np.uint64)
     with np.errstate(over="ignore"):
-        folded = _mixed(np.full(len(raw), np.uint64(seed)))
+        folded = _mixed(np.full(len(raw), np.uint64(seed % 2**64)))
         for column in columns.T:
             # Zero bytes only fill up shorter ids: they must not count, or the longest id would decide for
             # all.
