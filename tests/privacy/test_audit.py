@@ -282,8 +282,16 @@ def test_shadows_are_made_as_the_release_was(people: tuple[Interactions, Interac
     found = audit(Released.summary(sample), members, control, shadow_runs=4)
     assert [each.score for each in found.membership] == ["distance", "model", "likelihood"]
     assert found.membership[-1].tpr["10 %"].value > 0.4
+    begun: list[str] = []
     with pytest.raises(ConfigError, match="even number"):
-        audit(Released.summary(sample), members, control, shadow_runs=3)
+        audit(
+            Released.summary(sample),
+            members,
+            control,
+            shadow_runs=3,
+            progress=lambda stage, *_, **__: begun.append(stage),
+        )
+    assert not begun, "refused before the attacks"
 
 
 def test_a_shadow_has_the_share_of_interactions_of_a_sample(

@@ -52,6 +52,7 @@ def audit(
             "none of the log's users has an item of the release; expected the log it was made from."
         )
     if shadow_runs:
+        shadows.check(shadow_runs)
         _check_shadows(released, who)
     watch = Stopwatch()
     missing: dict[str, str] = {}

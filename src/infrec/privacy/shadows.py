@@ -25,10 +25,13 @@ FEWEST = 4
 Scores = Mapping[str, "NDArray[np.float64]"]
 
 
-def halves(people: int, shadows: int, seed: int) -> NDArray[np.bool_]:
-    """[shadow, person]: who is in which; everybody in half of the shadows."""
+def check(shadows: int) -> None:
     if shadows < FEWEST or shadows % 2:
         raise ConfigError(f"{shadows} shadows were asked for; expected an even number of at least {FEWEST}.")
+
+
+def halves(people: int, shadows: int, seed: int) -> NDArray[np.bool_]:
+    """[shadow, person]: who is in which; everybody in half of the shadows."""
     rng = generator(seed, "shadows")
     order = rng.random((shadows, people)).argsort(axis=0)
     return order < shadows // 2
