@@ -49,6 +49,10 @@ def test_what_is_written_is_read(folder: Path) -> None:
     assert all(len(facts["sha256"]) == 64 for facts in found.manifest["files"].values())
 
 
+def test_whoever_may_read_one_file_may_read_all(folder: Path) -> None:
+    assert len({file.stat().st_mode for file in folder.iterdir()}) == 1
+
+
 def test_nothing_is_left_beside_it(folder: Path) -> None:
     artifacts.write(folder, **CONTENT)
     assert [entry.name for entry in folder.parent.iterdir()] == ["thing"]

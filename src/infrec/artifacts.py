@@ -4,7 +4,7 @@ Whole or not at all. Everything is written to a hidden sibling and synced; the m
 sibling then takes the target's place: by a rename where there is nothing yet, and by exchanging the two names
 in one step where there is an older one (Linux; elsewhere the old one is renamed aside first, and `read` finds
 it there should the process die between the two renames). A process killed at any moment leaves the old
-directory as it was, or the new one complete; what it leaves beside them is removed by the next write.
+directory as it was, or the new one complete; what it leaves beside them the next write removes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -182,7 +182,10 @@ def _fill(
     if arrays:
         from safetensors.numpy import save_file
 
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / ARRAYS)
+        (file := folder / ARRAYS).touch()
+        mode = file.stat().st_mode  # `save_file` sets 0600 whatever the umask; others may have to read it
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
+        file.chmod(mode)
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
     for name, content in files.items():
@@ -237,8 +240,8 @@ def _exchange(one: Path, other: Path) -> bool:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):
         return False
-    at_cwd, exchange = -100, 2
-    return bool(renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def _aside(target: Path) -> Path:
@@ -251,8 +254,7 @@ def _owner() -> str:
 
 def _remove_leftovers(target: Path) -> None:
     """Remove what a killed process of this machine left behind; another machine's may still be at work."""
-    host = socket.gethostname()
-    prefix = f".{target.name}.{host}-"
+    prefix = f".{target.name}.{socket.gethostname()}-"
     for left in target.parent.iterdir():
         if left.name.startswith(prefix) and left.name.endswith(".partial"):
             pid = left.name.removeprefix(prefix).split(".")[0]
@@ -281,10 +283,8 @@ def _sync(path: Path) -> None:
 def _versions() -> dict[str, str]:
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for library in _LIBRARIES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found
 
 

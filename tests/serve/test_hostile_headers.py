@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from infrec.cli import serve as cli
 from infrec.errors import ConfigError
 from infrec.serve.settings import Settings
 from tests.serve.conftest import Running, serving
@@ -166,6 +168,26 @@ def test_addresses_and_their_lists() -> None:
     assert b"https://a.example" in open_.allowed_origins()
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", "::1", "0:0:0:0:0:0:0:1", "::0", "fd00:0::7"])
+def test_the_printed_address_is_answered_as_browsers_write_it(host: str) -> None:
+    settings = Settings(host=host, port=81, token="x" * 16)
+    shown = settings.url.removeprefix("http://").removesuffix("/")
+    assert shown.encode() in settings.allowed_hosts()
+    name = shown.removesuffix(":81")
+    if name.startswith("["):  # a browser shortens an IPv6 address
+        assert str(ipaddress.ip_address(name.strip("[]"))) == name.strip("[]")
+    assert name not in ("0.0.0.0", "[::]")
+
+
+def test_an_ipv6_address_and_any_token_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets are markup to the terminal's library, and + is a space behind the # of an address."""
+    settings = Settings(host="fd00::7", port=81, token="base64+of/something==")
+    cli._tell(settings, [], made=True, json=False)
+    told = capsys.readouterr().out
+    assert "Serving at http://[fd00::7]:81/ " in told
+    assert "http://[fd00::7]:81/#token=base64%2Bof%2Fsomething%3D%3D\n" in told
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -181,6 +203,8 @@ def test_addresses_and_their_lists() -> None:
         {"origins": ("a.example",)},
         {"workers": 0},
         {"timeout": 0},
+        {"timeout": float("inf")},
+        {"host": ""},
     ],
 )
 def test_unsafe_settings_are_refused(wrong: dict[str, object]) -> None:

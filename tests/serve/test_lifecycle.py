@@ -245,12 +245,13 @@ def test_another_address_makes_a_token_and_says_it_once(folders: Path, tmp_path:
 
 
 def test_what_cannot_be_served_is_said_in_one_sentence(tmp_path: Path, folders: Path) -> None:
-    def refused(*words: object) -> dict[str, str]:
+    def refused(*words: object, **env: str) -> dict[str, str]:
         run = subprocess.run(
             [sys.executable, "-m", "infrec.cli", "serve", *map(str, words), "--json"],
             capture_output=True,
             text=True,
             timeout=60,
+            env={**os.environ, **env},
         )
         assert run.returncode in (1, 2) and "Traceback" not in run.stderr
         error: dict[str, str] = json.loads(run.stdout)["error"]
@@ -260,3 +261,5 @@ def test_what_cannot_be_served_is_said_in_one_sentence(tmp_path: Path, folders: 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = refused(folders / "small", "--port", taken.getsockname()[1])
         assert "cannot listen" in told["message"]
+    told = refused(folders / "small", "--port", 0, INFREC_LOG="verbose")
+    assert "INFREC_LOG is 'verbose'; expected DEBUG" in told["message"]

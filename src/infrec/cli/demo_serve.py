@@ -8,14 +8,18 @@ from pathlib import Path
 
 from infrec.cli import console
 from infrec.cli.reading import Reading
+from infrec.cli.serve import need_extra
 
 
 def demo_serve(out: Path, seed: int, port: int, json: bool, *, users: int, steps: int) -> None:
     """Fit on all users, distil a few synthetic ones, and become the server of both."""
+    need_extra()
     from infrec.distillation import distill
     from infrec.models import InfiniteAE
+    from infrec.serve import Settings, bind
     from infrec.splits import holdout
 
+    bind(Settings(port=port)).close()  # a port that is taken is said now, not after the work
     if not json:
         console.out().print(
             "[bold]infrec demo[/]: invented films, and invented people who like some of them; "

@@ -7,6 +7,7 @@ import os
 import secrets
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -127,11 +128,7 @@ def serve(
       infrec serve full=model small=summary --port 8080
       infrec serve summary --host 0.0.0.0 --allow-host recs.example.org --workers 2
     """
-    missing = [name for name in ("fastapi", "uvicorn", "httptools") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise typer.BadParameter(
-            f"serving needs {', '.join(missing)}, not installed here; run: pip install 'infrec[serve]'."
-        )
+    need_extra()
     # One BLAS thread: batches are small, and a second one would fight with the event loop for the cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("MKL_NUM_THREADS", "1")
@@ -168,9 +165,18 @@ def serve(
     leave_soon()
 
 
+def need_extra() -> None:
+    """Say so where the extra `serve` is not installed."""
+    missing = [name for name in ("fastapi", "uvicorn", "httptools") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise typer.BadParameter(
+            f"serving needs {', '.join(missing)}, not installed here; run: pip install 'infrec[serve]'."
+        )
+
+
 def _page(settings: Settings) -> str:
     """The page's address; the token stands behind the #, which browsers send to nobody."""
-    return settings.url + (f"#token={settings.token}" if settings.token else "")
+    return settings.url + (f"#token={quote(settings.token, safe='')}" if settings.token else "")
 
 
 def _tell(settings: Settings, served: list[Served], *, made: bool, json: bool) -> None:
@@ -189,8 +195,10 @@ def _tell(settings: Settings, served: list[Served], *, made: bool, json: bool) -
             f"{entry['items']:,} items  [dim]{entry['hash']}[/]",
             soft_wrap=True,
         )
-    out.print(f"Serving at [bold]{settings.url}[/]  (Ctrl-C stops)", soft_wrap=True)
+    # An IPv6 address has brackets, as markup has.
+    out.print(f"Serving at [bold]{console.plain(settings.url)}[/]  (Ctrl-C stops)", soft_wrap=True)
     if made:
         out.print(
-            f"The token, shown once: [bold]{settings.token}[/]\nThe page: {_page(settings)}", soft_wrap=True
+            f"The token, shown once: [bold]{settings.token}[/]\nThe page: {console.plain(_page(settings))}",
+            soft_wrap=True,
         )

@@ -8,10 +8,11 @@ from typing import Any
 
 _HOME = {
     "Settings": "infrec.serve.settings",
+    "bind": "infrec.serve.server",
     "leave_soon": "infrec.serve.server",
     "run": "infrec.serve.server",
 }
-__all__ = ["Settings", "leave_soon", "run"]
+__all__ = ["Settings", "bind", "leave_soon", "run"]
 
 
 def __getattr__(name: str) -> Any:

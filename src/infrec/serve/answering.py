@@ -151,14 +151,16 @@ def _scores(served: Served, rows: sp.csr_array, users: list[Id | None]) -> NDArr
     names = None
     if any(user is not None for user in users):  # a model may have learnt something for them
         names = [_NOBODY if users[at] is None else users[at] for at in known]
-    if len(known) == 1:
-        # BLAS multiplies one row in another order than several. Two keep an answer the same to the last bit
-        # whoever shares its batch.
+    if len(known) < served.least_rows:
+        # BLAS multiplies a few rows in another order than many. Filled up, an answer is the same to the last
+        # bit whoever shares its batch.
+        times = -(-served.least_rows // len(known))
+        sizes = np.tile(np.diff(asked.indptr), times)
         asked = sp.csr_array(
-            (np.tile(asked.data, 2), np.tile(asked.indices, 2), np.array([0, 1, 2]) * asked.nnz),
-            shape=(2, rows.shape[1]),
+            (np.tile(asked.data, times), np.tile(asked.indices, times), np.append(0, np.cumsum(sizes))),
+            shape=(len(sizes), rows.shape[1]),
         )
-        names = names and names * 2
+        names = names and names * times
     scores = served.model.score(asked, users=names)[: len(known)]
     if len(known) == rows.shape[0]:
         return scores
@@ -236,7 +238,7 @@ def _reasons(
         ]
         out.append(
             {
-                "score": _brief(parts.by_user[:, at].sum()),
+                "score": _brief(parts.by_user[:, at].sum() + parts.beside[at]),
                 "baseline": _brief(parts.baseline[at]),
                 "items": [{"item": ids[c], "title": titles[c], "contribution": value} for c, value in own],
                 "users": users,

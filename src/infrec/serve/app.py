@@ -50,6 +50,7 @@ def create(service: Service) -> Gate:
         openapi_url=None,  # served below, with the bodies' schemas
         docs_url=None,  # its pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # another spelling is no address: one shape for every error
     )
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(RequestValidationError, _invalid)

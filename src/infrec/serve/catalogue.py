@@ -4,6 +4,7 @@ written as JSON once."""
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from infrec.data import Interactions, Vocabulary
 
 Id = int | str
+_ARTICLE_LAST = re.compile(r"^(.+), (The|A|An)(\s*\(\d{4}\))?$")
 _MOST_MATCHES = 2_000  # of a search; beyond that a longer text is needed anyway
 
 
@@ -22,13 +24,14 @@ class Catalogue:
     """Ids, titles, genres and popularity of a model's items."""
 
     def __init__(self, log: Interactions) -> None:
-        self.ids: list[Id] = log.items.ids.to_pylist()
+        self.ids = [portable(one) for one in log.items.ids.to_pylist()]
         self.position = index_of(log.items)
         self.counts = log.item_counts
         self.has_titles = log.titles is not None
         titles = log.titles.to_pylist() if log.titles is not None else [None] * len(self.ids)
         self.titles = [
-            str(item) if title is None else title for item, title in zip(self.ids, titles, strict=True)
+            title if (title or "").strip() else str(item)
+            for item, title in zip(self.ids, titles, strict=True)
         ]
         self.genres = _genres(log)
         self.genre_names = sorted({name for names in self.genres for name in names})
@@ -42,7 +45,8 @@ class Catalogue:
             compact({"item": item, "title": title, "genres": genres})[:-1] for item, title, genres in facts
         ]
         folded = [
-            f"{fold(title)}\t{str(item).lower()}" for item, title in zip(self.ids, self.titles, strict=True)
+            "\n".join(map(fold, _spellings(title))) + f"\t{fold(str(item))}"
+            for item, title in zip(self.ids, self.titles, strict=True)
         ]
         self._text = "\n" + "\n".join(folded)
         self._starts = np.cumsum([0] + [len(one) + 1 for one in folded[:-1]]).tolist() if folded else []
@@ -92,6 +96,17 @@ class Catalogue:
 def index_of(vocabulary: Vocabulary) -> dict[str, int]:
     """The position of each id by its text."""
     return {str(one): at for at, one in enumerate(vocabulary.ids.to_pylist())}
+
+
+def portable(one: Id) -> Id:
+    """An id as JSON can carry it: beyond 2⁵³ browsers round whole numbers, so that these become text."""
+    return one if isinstance(one, str) or abs(one) < 2**53 else str(one)
+
+
+def _spellings(title: str) -> list[str]:
+    """A title as it is written and, for "Matrix, The (1999)", as people say it and the page shows it."""
+    moved = _ARTICLE_LAST.sub(r"\2 \1\3", title)
+    return [title] if moved == title else [title, moved]
 
 
 def fold(text: str) -> str:

@@ -51,7 +51,8 @@ class UserReason(BaseModel):
 
 
 class Because(BaseModel):
-    """Items add up to score − baseline, users to score; the largest contributions are shown."""
+    """Items add up to score − baseline, users to score (of infinite-ae-plus: to its user side's part of it);
+    the largest contributions are shown."""
 
     score: float
     baseline: float

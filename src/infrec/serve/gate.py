@@ -54,7 +54,7 @@ class Gate:
         self._app, self._service, self._direct = app, service, direct
         self._hosts, self._origins = settings.allowed_hosts(), settings.allowed_origins()
         self._foreign = settings.foreign_origins()
-        self._token = None if settings.token is None else b"Bearer " + settings.token.encode()
+        self._token = None if settings.token is None else settings.token.encode()
         self._logs = settings.log_requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,12 +71,14 @@ class Gate:
             await send(message)
 
         try:
-            origin = self._check(scope)
-            if origin in self._foreign:
+            origin, refused = self._check(scope)
+            if origin in self._foreign:  # they may read what was wrong, too
                 extra = [*ALWAYS[:2], *_cors(origin), *ALWAYS[3:]]
-                if scope["method"] == "OPTIONS":
-                    await _respond(answer, 204, b"", [])
-                    return
+            if refused is not None:
+                raise refused
+            if origin in self._foreign and scope["method"] == "OPTIONS":
+                await _respond(answer, 204, b"", [])
+                return
             handler = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
             if handler is None:
                 await self._app(scope, receive, answer)
@@ -95,9 +97,9 @@ class Gate:
             if self._logs and status != 503:  # under overload a line each would make it worse
                 log.info("%s %s %d %.1f ms", scope["method"], path, status, 1000 * seconds)
 
-    def _check(self, scope: Scope) -> bytes | None:
-        """The Origin header, after everything that can be judged by the headers alone."""
-        hosts, origins, token, length = [], [], None, None
+    def _check(self, scope: Scope) -> tuple[bytes | None, Problem | None]:
+        """The Origin header, and what else is wrong that can be judged by the headers alone."""
+        hosts, origins, token, length = [], [], b"", None
         for name, value in scope["headers"]:
             if name == b"host":
                 hosts.append(value)
@@ -122,18 +124,21 @@ class Gate:
                 "pages of that origin may not call this service; start it with --cors to allow one.",
                 _CLOSE,
             )
+        origin = origins[0].lower() if origins else None
         if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > MAX_BODY):
-            raise too_large(MAX_BODY)
-        preflight = scope["method"] == "OPTIONS" and origins and origins[0].lower() in self._foreign
-        open_to_all = self._token is None or preflight or _is_open(scope["path"])
-        if not open_to_all and not hmac.compare_digest(token or b"", self._token or b""):
-            raise Problem(
-                401,
-                "token_required",
-                "this needs the token that the server was started with: `Authorization: Bearer TOKEN`.",
-                [(b"www-authenticate", b"Bearer")],
-            )
-        return origins[0].lower() if origins else None
+            return origin, too_large(MAX_BODY)
+        preflight = scope["method"] == "OPTIONS" and origin in self._foreign
+        if self._token is None or preflight or _is_open(scope["path"]):
+            return origin, None
+        scheme, _, given = token.partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
+            return origin, None
+        return origin, Problem(
+            401,
+            "token_required",
+            "this needs the token that the server was started with: `Authorization: Bearer TOKEN`.",
+            [(b"www-authenticate", b"Bearer")],
+        )
 
 
 _JSON = (b"content-type", b"application/json")

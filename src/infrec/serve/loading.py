@@ -51,13 +51,16 @@ def sources(arguments: Sequence[str]) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def fingerprint(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the directory is replaced; None when it is not there."""
+def fingerprint(path: Path) -> tuple[object, ...] | None:
+    """What changes when the directory is replaced, or a file that was still on its way to it arrives; None
+    when there is no model."""
     try:
-        facts = (path / artifacts.MANIFEST).stat()
+        files = {entry.name: entry.stat() for entry in os.scandir(path)}
     except OSError:
         return None
-    return facts.st_ino, facts.st_mtime_ns, facts.st_size
+    if artifacts.MANIFEST not in files:
+        return None
+    return tuple(sorted((name, one.st_ino, one.st_mtime_ns, one.st_size) for name, one in files.items()))
 
 
 def load(source: Source) -> Served:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,7 +20,7 @@ _REFUSAL, _LAST_REFUSAL = refusal(), refusal(keep_alive=False)
 _BUSY = b"/v1/recommend"  # what is refused before it is read
 _PLAIN = b"POST /v1/recommend HTTP/1.1\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,7})(?:\r\n|$)", re.IGNORECASE)
-_SPECIAL = re.compile(rb"\r\n(?:transfer-encoding|connection|expect|upgrade) *:", re.IGNORECASE)
+_SPECIAL = re.compile(rb"\r\n(?:transfer-encoding|connection|expect|upgrade|origin) *:", re.IGNORECASE)
 
 
 class _Joined:
@@ -59,6 +61,9 @@ class Guarded(HttpToolsProtocol):
         self._refused = False
         self._refused_at = -1e9
         self._timer: asyncio.TimerHandle | None = None
+        self._pieces: list[Any] = []  # of what came, still to be parsed
+        self._piece: Any = b""
+        self._offered = False  # another protocol, by the request that is being parsed
 
     # ---- the connection ---------------------------------------------------------------------------
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -81,7 +86,10 @@ class Guarded(HttpToolsProtocol):
         if self.service.overloaded and self._refuse(data):
             return
         was_open = self._head_open
-        super().data_received(data)
+        self._pieces = [data]
+        while self._pieces and not self.transport.is_closing():
+            self._piece = self._pieces.pop(0)
+            super().data_received(self._piece)
         if self.transport.is_closing():
             return
         if self._head_open and was_open:
@@ -89,8 +97,22 @@ class Guarded(HttpToolsProtocol):
             if self._unfinished > MAX_HEAD:
                 self._give_up(_HEAD_TOO_LARGE)
                 return
-        if ((self._head_open and self._head) or self._refused) and self._timer is None:
+        # Also what drips in behind an answer: it has stopped the timer that closes a connection at rest.
+        waits = self._free and self.timeout_keep_alive_task is None
+        if (waits or (self._head_open and self._head) or self._refused) and self._timer is None:
             self._expect_rest()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing is upgraded here. Java's client and `curl --http2` offer it with every request; the parser
+        then takes what follows the head for another protocol's. The request begins anew without the offer.
+        """
+        failure = sys.exception()
+        if not self._offered or failure is None:
+            return
+        method, version = self.scope["method"], self.parser.get_http_version()
+        lines = [b"%b %b HTTP/%b" % (method.encode(), self.url, version.encode())]
+        lines += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        self._pieces = [b"\r\n".join([*lines, b"", b""]), memoryview(self._piece)[failure.args[0] :]]
 
     def _refuse(self, data: bytes) -> bool:
         """Answer a whole plain request for a recommendation without parsing it; False where it is none."""
@@ -117,6 +139,11 @@ class Guarded(HttpToolsProtocol):
         """Whether a part of a request has been parsed that has not ended."""
         return (self._head_open and self._head > 0) or self._refused or self._body_open
 
+    @property
+    def _from_a_page(self) -> bool:
+        """Whether a browser asks, whose page must be allowed to read even a refusal: the gate's business."""
+        return any(name == b"origin" for name, _ in self.headers)
+
     def _count_refusal(self) -> None:
         self.service.counters.add("refused")
         self.service.counters.request("/v1/recommend", 503, 0.0)
@@ -138,7 +165,8 @@ class Guarded(HttpToolsProtocol):
 
     def _give_up(self, problem: Problem) -> None:
         """Answer in the one shape, without the application, and close."""
-        head = [b"HTTP/1.1 %d Bad Request" % problem.status, b"content-type: application/json"]
+        line = f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode()
+        head = [line, b"content-type: application/json"]
         head += [b"content-length: %d" % len(problem.body), b"connection: close"]
         head += [name + b": " + value for name, value in ALWAYS]
         if self.cycle is None or self.cycle.response_complete:
@@ -159,9 +187,9 @@ class Guarded(HttpToolsProtocol):
     def _too_slow(self) -> None:
         self._timer = None
         if not self.transport.is_closing():
-            if self._head:
+            if (self._head_open and self._head) or self._refused:
                 self._give_up(too_slow(self.service.settings.timeout))
-            else:  # a connection that never said anything
+            else:  # a connection that never said anything, or nothing new since its last answer
                 self.transport.close()
 
     def on_message_begin(self) -> None:
@@ -184,7 +212,11 @@ class Guarded(HttpToolsProtocol):
         if self._head > MAX_HEAD:
             self._give_up(_HEAD_TOO_LARGE)
             return
-        if self._free and self.url == _BUSY and self.service.overloaded:
+        self._offered = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        if self._offered:
+            self.scope["method"] = self.parser.get_method().decode()
+            return
+        if self._free and self.url == _BUSY and self.service.overloaded and not self._from_a_page:
             self._refused = True
             self._count_refusal()
             return
@@ -209,6 +241,8 @@ class Guarded(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._body_open = False
+        if self._offered:
+            return
         if self._refused:
             self._refused = False
             self._arrived()

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from infrec.errors import InfrecError
 from infrec.serve.counters import Counters
 from infrec.serve.loading import Source, fingerprint, load
 from infrec.serve.served import Served
@@ -49,7 +48,8 @@ class Reloader:
             self._seen[source.name] = now
             try:
                 served = load(source)
-            except (InfrecError, OSError, ValueError, ArithmeticError, MemoryError) as failure:
+                self._put(served)
+            except Exception as failure:  # whatever it is, the old one answers
                 self._count("failed_reloads")
                 log.error(
                     "model %s stays as it is (%s): %s",
@@ -59,7 +59,6 @@ class Reloader:
                 )
                 continue
             old, self._hashes[source.name] = self._hashes[source.name], served.hash
-            self._put(served)
             self._count("reloads")
             log.info("model %s reloaded: %s → %s", source.name, old, served.hash)
 

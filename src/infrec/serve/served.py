@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from infrec.data import Interactions
 from infrec.models.base import Recommender
-from infrec.serve.catalogue import Catalogue, Id, characteristic, compact, index_of
+from infrec.serve.catalogue import Catalogue, Id, characteristic, compact, index_of, portable
 from infrec.serve.problems import Problem
 
 LIKES = 5  # titles that say what a user likes
 MOST_USERS, MOST_INTERACTIONS = 2_000, 200_000  # of a summary that is sent to be drawn
+_SMALL_PRODUCT = 1_000_000  # multiplications up to which OpenBLAS calls a product small
 
 
 @dataclass(eq=False)
@@ -82,6 +83,12 @@ class Served:
         """The users that an explanation is a sum over: the model's centres."""
         return getattr(self.model, "centres", self.log)
 
+    @cached_property
+    def least_rows(self) -> int:
+        """Rows below which a product of ∞-AE might take BLAS' path for small ones, which adds in another
+        order; and one row is never a product of matrices."""
+        return max(2, 1 + _SMALL_PRODUCT // (self.people.n_users * self.log.n_items))
+
     def likes(self, user: int) -> list[str]:
         """What a synthetic user is best described by; of a real one nothing is told."""
         if not self.synthetic:
@@ -90,7 +97,7 @@ class Served:
         return [self.catalogue.titles[at] for at in best]
 
     def user_name(self, user: int) -> Id | None:
-        return self.people.users.ids[user].as_py() if self.synthetic else None
+        return portable(self.people.users.ids[user].as_py()) if self.synthetic else None
 
     def row_of(self, user: Id) -> int | None:
         return self.users.get(str(user))
@@ -109,7 +116,7 @@ class Served:
         for row, user in enumerate(log.users.ids.to_pylist()):
             order = characteristic(log, row, catalogue.counts)
             entry: dict[str, Any] = {
-                "user": user,
+                "user": portable(user),
                 "size": len(order),
                 "items": order,
                 "likes": [catalogue.titles[at] for at in order[:LIKES]],

@@ -136,6 +136,12 @@ def _log_to_stderr() -> None:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         log.addHandler(handler)
-    log.setLevel(os.environ.get("INFREC_LOG", "INFO").upper())
+    level = os.environ.get("INFREC_LOG") or "INFO"
+    try:
+        log.setLevel(level.upper())
+    except ValueError:
+        raise ConfigError(
+            f"INFREC_LOG is {level!r}; expected DEBUG, INFO, WARNING, ERROR or CRITICAL."
+        ) from None
     log.propagate = False
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)

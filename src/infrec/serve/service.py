@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from infrec.serve.answering import Wish, recommend
 from infrec.serve.batching import Aside, Batcher
-from infrec.serve.counters import Counters
+from infrec.serve.counters import Counters, resident_bytes
 from infrec.serve.problems import Problem
 from infrec.serve.served import Served
 from infrec.serve.settings import Settings
@@ -51,6 +51,8 @@ class Service:
     def put(self, served: Served) -> None:
         """Answer with this one from now on; a batch that is being scored finishes with the old one."""
         self._served[served.name] = served
+        # Whichever process is asked for the numbers adds up what each has said of itself.
+        self.counters.set("resident", resident_bytes())
 
     def get(self, name: str | None) -> Served:
         """The model of a name; the first one without."""
@@ -78,6 +80,7 @@ class Service:
 
     def _score(self, name: str, wishes: list[Wish]) -> list[tuple[bytes, Served] | Exception]:
         served = self._served[name]
+        self.counters.set("waiting", self.waiting)
         self.counters.add("batches")
         self.counters.add("batched", len(wishes))
         answers = recommend(served, wishes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import math
 import re
 import socket
 from dataclasses import dataclass
@@ -42,6 +44,10 @@ class Settings:
     def __post_init__(self) -> None:
         if self.host == "localhost":  # a name server has no say in where we listen
             object.__setattr__(self, "host", "127.0.0.1")
+        with contextlib.suppress(ValueError):  # as browsers write it: 0:0:0:0:0:0:0:1 is ::1
+            object.__setattr__(self, "host", str(ipaddress.ip_address(self.host)))
+        if not self.host:
+            raise ConfigError("the address is empty; expected one such as 127.0.0.1, or 0.0.0.0 for all.")
         for name in self.hosts:
             if not _NAME.fullmatch(name.lower()):
                 raise ConfigError(
@@ -70,7 +76,7 @@ class Settings:
         ):
             if value < least:
                 raise ConfigError(f"{name} is {value}; expected {least} or more.")
-        if not self.timeout > 0 or not 0 <= self.window <= 1:
+        if not 0 < self.timeout < math.inf or not 0 <= self.window <= 1:
             raise ConfigError(
                 f"timeout is {self.timeout} s and window {self.window} s; expected more than 0, and 0 to 1."
             )
@@ -81,7 +87,9 @@ class Settings:
 
     @property
     def url(self) -> str:
-        return f"http://{_bracketed(self.host)}:{self.port}/"
+        """Where a browser on this machine finds it: an address that stands for all of them is no Host."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{_bracketed(host)}:{self.port}/"
 
     def allowed_hosts(self) -> frozenset[bytes]:
         """Every Host header that is answered: exact text, lower case."""

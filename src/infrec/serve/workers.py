@@ -100,7 +100,8 @@ class Supervisor:
         process.start()
         theirs.close()
         for shared in self._current.values():
-            ours.send(shared)
+            with contextlib.suppress(OSError):  # it has died already; the next look starts another
+                ours.send(shared)
         return process, ours
 
     def _wait_until_ready(self) -> bool:

@@ -45,7 +45,8 @@ function stored() {
 
 async function ask(path, { body, signal } = {}) {
   const headers = { Accept: "application/json" };
-  if (token) headers.Authorization = `Bearer ${token}`;
+  // A header takes plain characters only; what else was pasted is no token, and the server may say so.
+  if (token) headers.Authorization = `Bearer ${token.trim().replace(/[^\x21-\x7e]/gu, "?")}`;
   if (body) headers["Content-Type"] = "application/json";
   const limit = AbortSignal.timeout(PATIENCE);
   let response;

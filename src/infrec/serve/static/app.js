@@ -2,7 +2,7 @@
 
 import { server, keepToken, takeToken } from "./api.js";
 import { announce, byId, count, el, plural, title, titled } from "./dom.js";
-import { about, ask, List, Ties } from "./recommendations.js";
+import { about, ask, held, List, Ties } from "./recommendations.js";
 import { Search, showPicks } from "./search.js";
 import { address, onChange, state, update } from "./state.js";
 import { SummaryView } from "./summary.js";
@@ -82,7 +82,7 @@ async function recommend() {
   }
 }
 
-function showAnswers(pair, answers, { history, k }) {
+function showAnswers(pair, answers, { history, k, genres }) {
   byId("notice").hidden = true;
   answers.forEach((answer) => remember(answer.items));
   const ids = answers.map((answer) => answer.items.map((item) => String(item.item)));
@@ -104,12 +104,15 @@ function showAnswers(pair, answers, { history, k }) {
   if (pair.length === 2) ties.between(lists[0], lists[1], shared);
   const nothing = !ids[0].length;
   const popular = answers.some((answer) => answer.source === "popular");
-  if (nothing) tell("notice", "No title is left with these genres. Allow another one.");
-  else if (popular) tell("notice", "None of your picks is known to the model; these are its popular titles.");
+  const filtered = held(pair[0], genres).length > 0;
+  if (nothing) {
+    tell("notice", `No title is left${filtered ? " with these genres. Allow another one." : ": all are among your picks."}`);
+  }
+  if (!nothing && popular) tell("notice", "None of your picks is known to the model; these are its popular titles.");
   byId("more").hidden = ids[0].length < k || k >= 50;
   announce(
     nothing
-      ? "No recommendations with these genres"
+      ? byId("notice").textContent
       : `${plural(ids[0].length, "recommendation")}, ${fresh[0]} new. First: ${title(answers[0].items[0])}.` +
           (pair.length === 2 ? ` ${shared.length} of ${total} in both lists.` : ""),
   );
@@ -139,9 +142,10 @@ function showControls() {
   byId("beside").replaceChildren(el("option", { value: "" }, "nothing else"), ...others.map(option));
   byId("beside").value = beside()?.name ?? "";
   byId("beside-part").hidden = models.length < 2;
-  const genres = current.genres ?? [];
+  const { genres } = current;
   byId("genre-part").hidden = !genres.length;
-  byId("genre-text").textContent = state.genres.length ? `only ${state.genres.join(", ")}` : "in any genre";
+  const only = held(current, state.genres);
+  byId("genre-text").textContent = only.length ? `only ${only.join(", ")}` : "in any genre";
   const list = byId("genre-list");
   if (list.dataset.of !== genres.join("|")) {
     list.dataset.of = genres.join("|");

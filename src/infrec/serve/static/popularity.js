@@ -9,7 +9,7 @@ const LISTED = 6;
 /** Square-root axes: a share of nothing has its place, and the tail does not lie on top of itself. */
 export function showPopularity(summary) {
   const { items } = summary;
-  const most = Math.max(...items.map((item) => Math.max(item.here, item.there)), 0.01);
+  const most = items.reduce((high, item) => Math.max(high, item.here, item.there), 0.01);
   const x = (share) => LEFT + (W - LEFT - PAD) * Math.sqrt(share / most);
   const y = (share) => H - BOTTOM - (H - BOTTOM - PAD) * Math.sqrt(share / most);
   const ticks = TICKS.filter((tick) => tick <= most);

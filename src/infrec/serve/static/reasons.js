@@ -73,7 +73,7 @@ export async function account(model, history, item, { link, signal }) {
 function people(why, link) {
   const named = why.users.filter((r) => r.user !== null).slice(0, USERS);
   if (!named.length) {
-    const text = "The same score is a sum over the users of the log. They are real, and not shown.";
+    const text = "Behind the score stand users of the log. They are real, and not shown.";
     return [el("h4", {}, "Users"), el("p", {}, text)];
   }
   const most = Math.max(1e-9, ...named.map((r) => Math.abs(r.contribution)));

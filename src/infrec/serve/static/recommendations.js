@@ -224,6 +224,12 @@ export class Ties {
   }
 }
 
+/** Of the genres asked for, those that a model has: another one may know others, or none. */
+export const held = (model, genres) => genres.filter((genre) => model.genres.includes(genre));
+
 /** Ask a model; `reasons` for each item come with it. */
-export const ask = (model, { history, k, genres }, signal) =>
-  server.post("v1/recommend", { model: model.name, history, k, explain: 3, ...(genres.length && { genres }) }, signal);
+export function ask(model, { history, k, genres }, signal) {
+  const only = held(model, genres);
+  const wish = { model: model.name, history, k, explain: 3, ...(only.length && { genres: only }) };
+  return server.post("v1/recommend", wish, signal);
+}

@@ -11,9 +11,9 @@ let writing = null;
 
 function parse() {
   const fragment = new URLSearchParams(location.hash.slice(1));
-  state.likes = [...new Set(fragment.getAll("like"))];
+  state.likes = [...new Set(fragment.getAll("like").filter(Boolean))];
   state.genres = [...new Set(fragment.getAll("genre"))];
-  state.k = Math.min(50, Math.max(10, Number(fragment.get("k")) || 10));
+  state.k = Math.min(50, Math.max(10, Math.round(fragment.get("k")) || 10));
   for (const name of SINGLE) state[name] = fragment.get(name) ?? "";
 }
 

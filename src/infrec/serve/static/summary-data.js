@@ -6,20 +6,24 @@ const ROUNDS = 60;
 /** The answer of /v1/summary, with columns in the order of popularity and everything derived from it. */
 export class Summary {
   constructor(answer) {
-    const { users, items } = answer;
+    const { items } = answer;
+    const users = answer.users.map(heaviest);
+    const liked = new Int32Array(items.length);
+    for (const user of users) for (const at of user.items) liked[at] += 1;
+    this.fractional = answer.users.some((user) => user.weights);
     this.compared = answer.original_users != null && items.some((item) => item.original != null);
     this.originalUsers = answer.original_users;
     this.n = users.length;
     this.interactions = users.reduce((sum, user) => sum + user.items.length, 0);
-    const better = (item) => (this.compared ? (item.original ?? 0) : item.popularity);
+    const fame = (at) => (this.compared ? (items[at].original ?? 0) : liked[at]);
     const order = items.map((_, at) => at);
-    order.sort((a, b) => better(items[b]) - better(items[a]) || items[b].popularity - items[a].popularity || a - b);
+    order.sort((a, b) => fame(b) - fame(a) || liked[b] - liked[a] || a - b);
     const column = new Int32Array(items.length);
     order.forEach((item, at) => (column[item] = at));
     /** Titles, best known first, each with the share of original and of summary users who like it. */
     this.items = order.map((at) => ({
       ...items[at],
-      here: items[at].popularity / this.n,
+      here: liked[at] / this.n,
       there: this.compared ? (items[at].original ?? 0) / this.originalUsers : null,
     }));
     this.users = users.map((user) => {
@@ -150,6 +154,14 @@ export class Summary {
     }
     return aa && bb ? ab / Math.sqrt(aa * bb) : NaN;
   }
+}
+
+/** A user with fractional likes as the titles that it likes most: as many as its likes add up to. */
+function heaviest(user) {
+  if (!user.weights) return user;
+  const order = ordered(user.items.length, (at) => -user.weights[at]);
+  const size = Math.max(1, Math.round(user.weights.reduce((sum, weight) => sum + weight, 0)));
+  return { ...user, items: order.slice(0, size).map((at) => user.items[at]) };
 }
 
 function ordered(n, key) {

@@ -67,7 +67,8 @@ export class SummaryView {
       `Synthetic users with ${plural(data.interactions, "like")} over ` +
       `${plural(data.items.length, "title")}` +
       (data.compared ? `, in place of ${plural(data.originalUsers, "real user")}.` : ".") +
-      ` All that “${model.name}” knows, it knows from them.`;
+      ` All that “${model.name}” knows, it knows from them.` +
+      (data.fractional ? " Their likes are fractions; shown are the titles that each likes most." : "");
     byId("which-part").hidden = models.length < 2;
     byId("which").replaceChildren(...models.map(({ name }) => el("option", { value: name }, name)));
     byId("which").value = model.name;
@@ -150,7 +151,7 @@ export class SummaryView {
       el(
         "button",
         { type: "button", class: "take", click: () => this.#take(apart.slice(0, TAKEN)) },
-        `Recommend from ${TAKEN} of its titles`,
+        `Recommend from ${Math.min(TAKEN, size)} of its titles`,
       ),
     );
   }

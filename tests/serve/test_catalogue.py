@@ -1,0 +1,115 @@
+"""Items as data brings them: titles with the article behind, titles that are missing, ids beyond 2⁵³."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from infrec.data import Interactions
+from infrec.data.registry import load
+from infrec.models import InfiniteAE
+from infrec.models.infinite_ae_plus import InfiniteAEPlus
+from infrec.serve.answering import Wish, explain, recommend
+from infrec.serve.catalogue import Catalogue
+from infrec.serve.counters import Counters, resident_bytes
+from infrec.serve.served import Served
+from infrec.serve.service import Service
+from infrec.serve.settings import Settings
+
+
+def log_of(titles: list[str | None], items: list[Any] | None = None) -> Interactions:
+    """Everybody has everything but one."""
+    n = len(titles)
+    return Interactions.from_csr(1 - np.eye(n), items=items or list(range(n)), titles=titles)  # type: ignore[arg-type]
+
+
+def test_a_title_is_found_as_it_is_written_and_as_it_is_said() -> None:
+    titles: list[str | None] = [
+        "Matrix, The (1999)",
+        "Bug's Life, A (1998)",
+        "Ideal Husband, An",
+        "Thelma (1991)",
+    ]
+    catalogue = Catalogue(log_of(titles))
+    for text, at in (
+        ("the matrix", 0),
+        ("The Matrix (1999)", 0),
+        ("matrix, the", 0),
+        ("a bug's life", 1),
+        ("an ideal husband", 2),
+        ("husband, an", 2),
+    ):
+        assert catalogue.search(text, 5) == [at], text
+    assert catalogue.search("the", 5) == [0, 3]  # both begin with it
+    assert catalogue.titles[0] == "Matrix, The (1999)"
+
+
+def test_an_empty_title_is_no_title() -> None:
+    catalogue = Catalogue(log_of(["", "  ", None, "Film"], items=["a", "b", "c", "d"]))
+    assert catalogue.titles == ["a", "b", "c", "Film"]
+
+
+def test_an_id_that_browsers_would_round_is_sent_as_text() -> None:
+    base = 2**53
+    log = log_of(["A", "B", "C"], items=[base - 1, base + 1, base + 3])
+    served = Served("m", "0" * 16, InfiniteAE(reg=1).fit(log), "log")
+    (answer,) = recommend(served, [Wish(history=[str(base - 1)], k=2)])
+    assert isinstance(answer, bytes)
+    assert {item["item"] for item in json.loads(answer)["items"]} == {str(base + 1), str(base + 3)}
+    told = json.loads(explain(served, Wish(history=[base - 1, str(base + 3)]), base + 1))
+    assert told["item"] == str(base + 1) and told["unknown"] == []
+    assert {reason["item"] for reason in told["items"]} == {base - 1, str(base + 3)}
+    synthetic = Served("s", "0" * 16, served.model, "summary")
+    assert [item["item"] for item in synthetic.explore(None)["items"]] == [
+        base - 1,
+        str(base + 1),
+        str(base + 3),
+    ]
+
+
+def test_reasons_of_the_plus_model_add_up_to_the_score_it_recommends_by(films: Interactions) -> None:
+    plus = InfiniteAEPlus(
+        reg=5,
+        depth=1,
+        user_power=0.5,
+        item_power=0.2,
+        target_power=0.5,
+        item_reg=3,
+        item_depth=1,
+        item_weight=1,
+        popularity_power=0.1,
+    ).fit(films)
+    served = Served("plus", "0" * 16, plus, "log")
+    (answer,) = recommend(served, [Wish(history=[100, 104], k=3, explain=2)])
+    assert isinstance(answer, bytes)
+    for item in json.loads(answer)["items"]:
+        told = json.loads(explain(served, Wish(history=[100, 104]), item["item"]))
+        np.testing.assert_allclose(told["score"], item["score"], rtol=1e-4)
+        np.testing.assert_allclose(item["because"]["score"], item["score"], rtol=1e-4)
+        added = sum(reason["contribution"] for reason in told["items"])
+        np.testing.assert_allclose(told["baseline"] + added, item["score"], rtol=1e-4)
+
+
+def test_a_product_of_any_size_gives_the_same_bits_alone_and_together() -> None:
+    """1,000 users × 500 items: two rows are a small product to some BLAS libraries, three are none."""
+    served = Served("demo", "0" * 16, InfiniteAE(reg=5).fit(load("demo")), "log")
+    rng = np.random.default_rng(5)
+    wishes = [Wish(history=rng.choice(served.catalogue.ids, n).tolist()) for n in (1, 4, 9, 16, 0, 2)]
+    wishes.append(Wish(user=3))
+    assert recommend(served, wishes) == [recommend(served, [wish])[0] for wish in wishes]
+
+
+def test_every_process_is_in_the_numbers_whichever_is_asked(films: Interactions, tmp_path: Any) -> None:
+    Counters.create(tmp_path / "counters", 2)
+    asked, other = (Counters(tmp_path / "counters", row, 2) for row in (0, 1))
+    service = Service(Settings(), ["m"], other)
+    service.put(Served("m", "0" * 16, InfiniteAE(reg=1).fit(films), "log"))
+    other.set("waiting", 7)  # said under load
+    service._score("m", [Wish(history=[100])])
+    service.close()
+    lines = asked.text([]).splitlines()
+    assert "infrec_waiting 0" in lines
+    resident = next(float(line.split()[1]) for line in lines if line.startswith("infrec_resident_bytes"))
+    assert resident > 1.5 * resident_bytes()  # this process, twice
