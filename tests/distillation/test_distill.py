@@ -13,6 +13,7 @@ import pytest
 from infrec.data import Interactions, registry
 from infrec.distillation import Summary, distill, finish
 from infrec.distillation.api import held_out
+from infrec.distillation.config import Config
 from infrec.distillation.validation import Validator
 from infrec.errors import ArtifactError, DataError
 from infrec.models import InfiniteAE
@@ -257,3 +258,13 @@ def test_inner_holdout_takes_a_tenth(small_log: Interactions) -> None:
     assert (train.matrix + val.matrix - small_log.matrix).nnz == 0
     assert val.n_interactions == pytest.approx(0.1 * small_log.n_interactions, rel=0.15)
     assert (train.user_counts >= 1).all()
+
+
+def test_a_seed_in_the_config_is_the_seed_of_everything() -> None:
+    """Also of the tenth that is held out of a log without a split."""
+    log = Interactions.from_csr(np.random.default_rng(3).random((60, 20)) < 0.3)
+    settings = {"users": 5, "steps": 2, "batch": 60, "per_user": 4.0, "targets": "own"}
+    one = distill(log, seed=7, **settings)
+    other = distill(log, config=Config.of(mode="discrete", seed=7, **settings))
+    assert one.about["history"] == other.about["history"]
+    assert (one.matrix != other.matrix).nnz == 0

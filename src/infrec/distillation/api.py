@@ -95,7 +95,6 @@ def distill(
         )
         place = None if run_directory is None else Path(run_directory)
         return _distilled(train, val, complete, on_validate, place, resume, progress, past)
-    train, val = _train_and_validation(data, 42 if seed is None else seed)
     if gamma is not None:
         asked |= {"draws": gamma, "mass": float(gamma)}
         if (mode or (config.mode if config else "discrete")) == "discrete" and not (total or percent):
@@ -111,6 +110,7 @@ def distill(
             )
     chosen = stated(asked)
     base = replace(config, **chosen) if config is not None else Config.of(**{"mode": "discrete", **chosen})
+    train, val = _train_and_validation(data, base.seed)
 
     def one(count: int) -> Summary:
         size = _per_user(per_user, total, percent, count, train.n_interactions)
