@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from infrec.data import Interactions
+from infrec.models import PopRec
 from tests.cli.conftest import Infrec
 
 
@@ -140,3 +144,16 @@ def test_a_report_needs_a_directory_of_records(infrec: Infrec, tmp_path: Path) -
     ran = infrec("reproduce", "all", "--report-only", "--records", tmp_path / "typo")
     assert ran.code == 2 and "there is no directory" in ran.err
     assert not (tmp_path / "typo").exists()
+
+
+def test_people_of_whom_nothing_is_known_are_skipped_for_everybody_too(
+    infrec: Infrec, tmp_path: Path
+) -> None:
+    """`--all` gave them the popular items, whatever --on-unknown said."""
+    log = Interactions.from_csr(np.array([[1, 1, 0], [0, 0, 0], [0, 1, 0]]))
+    PopRec().fit(log).save(tmp_path / "model")
+    out = tmp_path / "recs.parquet"
+    for mode, users in (("popular", [0, 1, 2]), ("skip", [0, 2])):
+        words = ("recommend", tmp_path / "model", "--all", "--out", out, "-k", 1, "--on-unknown", mode)
+        assert infrec(*words).code == 0
+        assert pq.read_table(out)["user"].to_pylist() == users

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from infrec.cli import selection
 from infrec.models import create
 from infrec.search import selected
 from tests.cli.conftest import Infrec
@@ -52,3 +53,21 @@ def test_a_closed_form_model_has_a_selection_too(infrec: Infrec, ratings: Path, 
     assert found is not None
     assert found.settings == document["selected"]
     assert document["search"]["tried"] == document["search"]["of"] == 10
+
+
+def test_the_score_on_record_is_that_of_what_was_chosen(tmp_path: Path) -> None:
+    """∞-AE-plus leaves its settings only for ones that are better by more than chance: the second here was
+    tried and not taken."""
+    tried = [({"reg": 5.0, "depth": 1}, 31.25), ({"reg": 10.0, "depth": 1}, 31.5), ({"reg": 20.0}, None)]
+    document = {
+        "dataset": "log.csv",
+        "model": "infinite-ae-plus",
+        "selected": {"reg": 5.0, "depth": 1, "seed": 42},
+        "search": {"seconds": 60.0},
+        "candidates": [{"settings": settings, "score": score, "error": None} for settings, score in tried],
+        "protocol": "paper-code",
+        "metrics": {"HR@10": 1.0},
+    }
+    selection.save(document, tmp_path, (), 42)
+    found = selected.read("log.csv", "infinite-ae-plus", tmp_path)
+    assert found is not None and found.score == 31.25

@@ -113,3 +113,19 @@ def test_degrees_are_sums_but_for_columns_of_tiny_weights() -> None:
     assert gram.degrees(x).dtype == np.float32
     for same in (rows(30, 40, 0.2), rows(30, 40, 0.2, weighted=True)):
         np.testing.assert_array_equal(gram.degrees(same), same.sum(axis=0))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_float64_means_float64_where_rows_are_weighted(depth: int) -> None:
+    """Rows that are alike, of weights that float32 rounds: Θ is made of the gap between ⟨x, x⟩ and ⟨x, y⟩,
+    so norms in float32 would leave four of its digits (the tolerance is the root of float64's)."""
+    rng = np.random.default_rng(0)
+    weights = (rng.random((30, 40)) < 0.3) * rng.lognormal(size=(30, 40))
+    x = sp.csr_array(weights.astype(np.float32))
+    norms = (x.toarray().astype(np.float64) ** 2).sum(axis=1)
+    np.testing.assert_allclose(gram.squared_norms(x, np.float64), norms, rtol=1e-14)
+    own = ntk.diagonal(norms, d=40, depth=depth)
+    same = np.diagonal(gram.kernel(x, x.copy(), depth=depth, dtype=np.float64))
+    np.testing.assert_allclose(same, own, rtol=1e-7)
+    looked_up = gram.Centres.of(x, np.float64).kernel(x[:1], depth=depth)
+    np.testing.assert_allclose(looked_up[0, 0], own[0], rtol=1e-7)

@@ -73,6 +73,15 @@ def test_repeated_centres_are_harmless(x: sp.csr_array, dtype: str) -> None:
     )
 
 
+def test_repeated_centres_with_weights_are_harmless_in_float64() -> None:
+    """Counts up to 300,000, every row twice: the kernel of the centres had a factor in float32 alone."""
+    rng = np.random.default_rng(3)
+    counts = (rng.random((30, 20)) < 0.3) * np.where(rng.random((30, 20)) < 0.3, 3e5, 1)
+    some = sp.csr_array((counts * rng.uniform(0.5, 1, counts.shape)).astype(np.float32))
+    rows = sp.csr_array(sp.vstack([some, some]))
+    assert np.isfinite(nystrom.Features.of(rows, dtype="float64").factor).all()
+
+
 def test_sums_of_parts_add_up(x: sp.csr_array) -> None:
     """What each process of many would do: its own rows, then one addition."""
     features = nystrom.Features.of(x[:9], dtype="float64")

@@ -55,6 +55,15 @@ class RecommenderContract:
         with pytest.raises(NotFittedError, match="not fitted"):
             self.make().score(small_log.matrix)
 
+    def test_numbers_may_be_numpys(self, model: Recommender) -> None:
+        """A sweep over an array brings them; a manifest could not hold them."""
+        kinds = {int: np.int64, float: np.float32}
+        numbers = {n: kinds[type(v)](v) for n, v in model.selected.items() if type(v) in kinds}
+        settings = model.with_settings(**numbers).settings
+        assert not any(isinstance(value, np.generic) for value in vars(settings).values())
+        for name, value in numbers.items():
+            assert getattr(settings, name) == value
+
     def test_auto_settings_are_chosen_and_recorded(self, model: Recommender) -> None:
         assert "auto" not in model.selected.values()
         tried = [candidate.settings for candidate in model.candidates]
@@ -174,6 +183,13 @@ class RecommenderContract:
         twice = sp.csr_array(halves, shape=row.shape)
         np.testing.assert_array_equal(model.score(twice), model.score(row))
 
+    @pytest.mark.parametrize("dtype", [np.int64, np.int8, bool, np.float64])
+    def test_the_type_of_the_entries_does_not_matter(
+        self, model: Recommender, split: Split, dtype: type
+    ) -> None:
+        rows = split.train.matrix[:5]
+        np.testing.assert_array_equal(model.score(rows.astype(dtype)), model.score(rows))
+
     def test_the_wrong_number_of_items(self, model: Recommender) -> None:
         with pytest.raises(DataError, match="columns"):
             model.score(sp.csr_array((2, 3), dtype=np.float32))
@@ -262,18 +278,30 @@ class RecommenderContract:
             model.recommend(histories=[["zzz"]], on_unknown="error")
 
     def test_bad_questions(self, model: Recommender) -> None:
-        with pytest.raises(ConfigError, match="k is 0"):
-            model.recommend(["u001"], k=0)
+        for k in (0, 2.5, "3", None, True):
+            with pytest.raises(ConfigError, match=r"k is .*; expected a list length"):
+                model.recommend(["u001"], k=k)  # type: ignore[arg-type]
+            with pytest.raises(ConfigError, match=r"k is .*; expected a list length"):
+                model.similar("i05", k=k)  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="one of them"):
             model.recommend(["u001"], histories=[["i01"]])
-        with pytest.raises(ConfigError, match="list of histories"):
-            model.recommend(histories=["i01", "i02"])
+        for ids in (["i01", "i02"], [1, 2], [None]):
+            with pytest.raises(ConfigError, match="list of histories"):
+                model.recommend(histories=ids)  # type: ignore[arg-type]
+
+    def test_an_id_alone(self, checkerboard: Interactions) -> None:
+        """A number as a word: a list of one."""
+        model = self.make().fit(checkerboard)
+        assert model.recommend(3, k=2).equals(model.recommend([3], k=2))  # type: ignore[arg-type]
+        only = model.recommend(3, only=5, exclude_seen=False)  # type: ignore[arg-type]
+        assert only["item"].to_pylist() == [5]
 
     def test_similar(self, model: Recommender) -> None:
         table = model.similar("i05", k=7)
         assert table.column_names == ["item", "rank", "score", "title"]
         assert table.num_rows == 7
         assert "i05" not in table["item"].to_pylist()
+        assert model.similar("i05", k=10**12).num_rows == 59  # no room is made for the others
         with pytest.raises(DataError, match="'nope'"):
             model.similar("nope")
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.data import Interactions, Vocabulary
-from infrec.errors import ConfigError, DataError, MemoryBudgetError
+from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
 from infrec.kernels import memory, nystrom
 from infrec.models import InfiniteAE, centres, selection
 from infrec.splits import holdout
@@ -220,3 +220,36 @@ def test_two_thousand_centres_of_ml_1m(real_data: Path) -> None:
     assert model.selected["reg"] == 5
     found = evaluate(model, split, intervals=False).metrics
     assert found["HR@10"] > 31.1 and found["HR@100"] > 60.1
+
+
+def test_a_fitted_model_keeps_no_kernel_rows(small_log: Interactions) -> None:
+    """They are for the next λ of a search. Kept for good, they would also be taken for other rows': these
+    two arrays are the same bytes."""
+    model = InfiniteAE(reg=5, solver="nystrom", centres=20).fit(small_log)
+    one, two = np.array([1], np.int64), np.array([1, 0], np.int32)
+    assert model.fitted_scores(one).shape == (1, 60)
+    assert model.fitted_scores(two).shape == (2, 60)
+
+
+def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over() -> None:
+    """Two histories, twelve users: what the inner holdout hides tells them apart, so λ = 0 has a solution
+    there and ranks best; with everything in place it has none."""
+    one, other = [0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 1], [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1]
+    log = Interactions.from_csr(np.array([{"a": one, "b": other}[who] for who in "ababaababbbb"]))
+    model = InfiniteAE(solver="nystrom", centres=3).fit(log)
+    first, second = model.candidates[:2]
+    assert first.score is not None and second.score is not None and first.score > second.score
+    assert first.error is not None and "on all interactions" in first.error
+    assert model.selected["reg"] == second.settings["reg"] == 1
+    assert np.isfinite(model.score(log.matrix)).all()
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_leverage_of_enormous_weights_is_refused_in_a_sentence() -> None:
+    """Times in nanoseconds, say: their products overflow float32."""
+    likes = np.random.default_rng(4).random((30, 20)) < 0.3
+    log = Interactions.from_csr(likes * np.where(np.arange(20) < 10, 1e10, 1e-10))
+    model = InfiniteAE(reg=5, solver="nystrom", centres=4, centre_choice="leverage")
+    with pytest.raises(SolveError, match=r"leverage scores overflow in float32.*1e\+10.*float64"):
+        model.fit(log)
+    assert np.isfinite(model.with_settings(dtype="float64").fit(log).score(log.matrix)).all()

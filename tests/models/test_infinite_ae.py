@@ -292,3 +292,13 @@ def test_neither_fitting_nor_serving_on_the_cpu_imports_jax(tmp_path: object) ->
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_weights_that_overflow_are_named_as_such() -> None:
+    """Times in milliseconds for weights: no two users are the same, and no reg would help; float64 does."""
+    likes = np.random.default_rng(4).random((30, 20)) < 0.3
+    log = Interactions.from_csr(likes * np.linspace(1.6e12, 1.7e12, 20))
+    with pytest.raises(SolveError, match=r"weights of up to 1\.7e\+12 overflow; use smaller ones or float64"):
+        InfiniteAE(reg=5).fit(log)
+    assert np.isfinite(InfiniteAE(reg=5, dtype="float64").fit(log).score(log.matrix)).all()

@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from infrec.data import Interactions
-from infrec.errors import ConfigError
-from infrec.kernels import accelerated, blocked, gram
+from infrec.errors import ConfigError, MemoryBudgetError, SolveError
+from infrec.kernels import accelerated, blocked, gram, memory
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
@@ -260,3 +260,23 @@ def test_an_accelerator_scores_as_the_cpu_does(
     monkeypatch.setattr(jax, "device_put", lambda array, *to: put(np.array(array), *to))
     scores = InfiniteAEPlus(**settings).fit(small_log).score(small_log.matrix)
     np.testing.assert_allclose(scores, expected, atol=1e-3 * np.abs(expected).max())
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize("wrong", [{"item_weight": 1e300}, {"popularity_power": -500.0}])
+def test_scores_that_overflow_are_refused_by_the_fit(small_log: Interactions, wrong: dict[str, Any]) -> None:
+    with pytest.raises(SolveError, match=r"overflow in float32.*use smaller"):
+        InfiniteAEPlus(**(dict(START) | wrong)).fit(small_log)
+
+
+def test_an_item_side_without_room_is_refused_before_it_is_made(
+    small_log: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all settings fixed there is no search, which would leave the item side out."""
+    few = small_log.matrix[:9]
+    wide = Interactions.from_csr(sp.csr_array((few.data, few.indices, few.indptr), shape=(9, 4000)))
+    monkeypatch.setattr(memory, "available", lambda: 100 << 20)  # it needs 16 · 4000² bytes
+    with pytest.raises(MemoryBudgetError, match=r"item side .* 4,000 items needs 0.2 GiB.*item_weight=0"):
+        InfiniteAEPlus(**START).fit(wide)
+    fitted = InfiniteAEPlus(**(dict(START) | {"item_weight": 0})).fit(wide)
+    assert fitted.score(wide.matrix[:1]).shape == (1, 4000)

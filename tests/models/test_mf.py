@@ -103,3 +103,11 @@ def test_the_papers_search_space() -> None:
 def test_bad_settings(changes: dict) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(changes))} is .*; expected"):
         MF(**changes)
+
+
+def test_a_seed_of_any_length(small_log: Interactions) -> None:
+    model = MF(seed=2**70, latent=4, epochs=1).fit(small_log)
+    assert np.isfinite(model.score(small_log.matrix)).all()
+    for wrong in (float("nan"), float("inf"), 10**400):
+        with pytest.raises(ConfigError, match="rate is"):
+            MF(rate=wrong)

@@ -47,3 +47,10 @@ def test_without_jax_the_scores_are_the_same(
 def test_bad_settings() -> None:
     with pytest.raises(ConfigError, match="layers is 0; expected"):
         NeuMF(layers=0)
+
+
+def test_a_network_of_many_layers_ends_in_one_unit(small_log: Interactions) -> None:
+    """Seven halvings of 64 leave none: the network would say nothing, whatever it learnt."""
+    model = NeuMF(layers=7, epochs=1).fit(small_log)
+    assert model.parameters["network"].shape == (1,)
+    assert model.parameters["layer7"].shape == (1, 1)

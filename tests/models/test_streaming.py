@@ -152,3 +152,15 @@ def test_popularity_is_a_sum_of_weights(log: Interactions, tmp_path: Path) -> No
     for reg in (5, "auto"):
         streamed = InfiniteAE(reg=reg, centres=100).fit_prepared(dataset)
         np.testing.assert_array_equal(streamed.popularity, InfiniteAE(reg=5).fit(heavy).popularity)
+
+
+def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over(tmp_path: Path) -> None:
+    """As in memory: two histories, and λ = 0 best until everything is in place."""
+    rng = np.random.default_rng(13)
+    users, items = int(rng.integers(4, 16)), int(rng.integers(4, 13))
+    log = Interactions.from_csr((rng.random((2, items)) < 0.5)[rng.integers(0, 2, users)].astype(np.float32))
+    prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
+    model = InfiniteAE(centres=3).fit_prepared(Prepared.open(tmp_path / "log"))
+    best = selection.best_first(model.candidates)
+    assert best[0].settings["reg"] == 0 and "on all interactions" in (best[0].error or "")
+    assert model.selected["reg"] == best[1].settings["reg"] == 100

@@ -160,6 +160,17 @@ def test_failures_are_recorded_and_skipped() -> None:
         race([9.0, 8.0], seconds=1e9, at_9={"breaks_at": 1}, at_8={"breaks_at": 1})
 
 
+def test_where_the_best_breaks_down_the_next_one_goes_on() -> None:
+    """It was out, since only one of three goes on; then that one failed, and with it the whole search."""
+    found, begun, _ = race([9.0, 8.0, 7.0], seconds=1e9, at_9={"breaks_at": 20})
+    assert found.settings == {"limit": 8.0}
+    assert found.model == (8.0, 81)
+    assert [c.error for c in found.candidates] == ["the loss is NaN", None, None]
+    assert [curve.limit for curve in begun] == [9.0, 8.0, 7.0, 8.0]
+    late, _, _ = race([9.0, 8.0, 7.0], seconds=20, at_9={"breaks_at": 13})  # the time is over by then
+    assert late.settings == {"limit": 8.0}
+
+
 def test_a_winner_that_breaks_down_at_the_end_is_taken_as_it_was() -> None:
     found, _, _ = race([9.0], seconds=10, at_9={"breaks_at": 60})
     assert found.model == (9.0, 59)

@@ -92,6 +92,7 @@ def recommend(
         "exclude_seen": not include_seen,
         "only": only or None,
         "exclude": exclude or None,
+        "on_unknown": on_unknown.value,
     }
     if out is not None:
         _everybody(fitted, dataset, out, filters, json)
@@ -103,18 +104,18 @@ def recommend(
         if unknown and dataset is not None and on_unknown is options.OnUnknown.error:
             raise DataError(f"{data} has no user {unknown[0]!r}; expected one of its {len(dataset.users):,}.")
         if dataset is None:
-            table = fitted.recommend(user, on_unknown=on_unknown.value, **filters)
+            table = fitted.recommend(user, **filters)
         else:
             import pyarrow as pa
 
             rows = dataset.rows(at)
-            table = fitted.recommend(histories=rows, on_unknown=on_unknown.value, **filters)
+            table = fitted.recommend(histories=rows, **filters)
             table = _named(table, pa.array(user))
     else:
         assert history is not None
         _, (unseen,) = fitted.log.histories([history])
         unknown = [str(each) for each in unseen]
-        table = fitted.recommend(histories=[history], on_unknown=on_unknown.value, **filters)
+        table = fitted.recommend(histories=[history], **filters)
     if json:
         rows = table.to_pylist()
         console.emit({"model": fitted.name, "k": k, "unknown": unknown, "recommendations": rows})

@@ -19,7 +19,12 @@ def save(document: Mapping[str, Any], folder: Path, settings: Sequence[str], see
     from infrec.search.selected import Selected, write
 
     dataset, model, search = document["dataset"], document["model"], document["search"]
-    scores = [one["score"] for one in document["candidates"] if one["score"] is not None]
+    chosen = document["selected"].items()
+    scores = [
+        one["score"]
+        for one in document["candidates"]
+        if one["score"] is not None and one["settings"].items() <= chosen  # not always the highest
+    ]
     words = ["infrec", "evaluate", dataset, "--model", model]
     words += [word for pair in settings for word in ("--set", pair)]
     words += ["--search", f"{search['seconds']:g}", "--seed", str(seed), "--save-selection", str(folder)]

@@ -68,7 +68,11 @@ def degrees(x: sp.csr_array) -> NDArray[Any]:
 
 
 def squared_norms(x: sp.csr_array, dtype: DTypeLike = np.float32) -> Float[np.ndarray, " n"]:
-    """⟨x_i, x_i⟩ of each row."""
+    """⟨x_i, x_i⟩ of each row, summed in the wider of x's precision and the one asked for.
+
+    Less would not do: the kernel of rows that are alike is made of the difference between this and ⟨x, y⟩.
+    """
+    x = x.astype(np.result_type(x.dtype, dtype), copy=False)
     return np.asarray(x.multiply(x).sum(axis=1), dtype=dtype).ravel()
 
 

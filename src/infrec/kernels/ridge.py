@@ -16,7 +16,8 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels.gram import mirror, times_sparse
+from infrec.kernels import ntk
+from infrec.kernels.gram import mirror, squared_norms, times_sparse
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -132,7 +133,12 @@ class Factor:
 
 def with_cause(failure: SolveError, x: sp.csr_array, reg: float, dtype: str) -> SolveError:
     """The failure of a kernel of `x`, with what is usually behind it: rows that are the same."""
-    marks = x.astype(np.float64) @ generator(0, "marks of rows").standard_normal(x.shape[1])
-    same = x.shape[0] - len(np.unique(marks))
-    cause = f"{same} users have the history of another one; use a larger reg." if same else failure
+    largest = ntk.WEIGHT_VARIANCE / x.shape[1] * float(squared_norms(x, np.float64).max(initial=0.0))
+    if 4 * largest**2 > np.finfo(dtype).max:  # the kernel takes a root of that
+        weights = f"weights of up to {x.data.max():g} overflow; use smaller ones"
+        cause: object = f"{weights} or float64." if dtype == "float32" else f"{weights}."
+    else:
+        marks = x.astype(np.float64) @ generator(0, "marks of rows").standard_normal(x.shape[1])
+        same = x.shape[0] - len(np.unique(marks))
+        cause = f"{same} users have the history of another one; use a larger reg." if same else failure
     return SolveError(f"the kernel solve failed (n={x.shape[0]}, reg={reg:g}, {dtype}): {cause}")

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from infrec import artifacts
 from infrec.artifacts import Artifact
 from infrec.data import Interactions
-from infrec.errors import ConfigError, DataError, InfrecError, NotFittedError
+from infrec.errors import ConfigError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models import recommending, storage
-from infrec.models.selection import Candidate, select
+from infrec.models.selection import Candidate, best_first, select
 from infrec.progress import Progress, silent
 
 AUTO: Final = "auto"
@@ -125,10 +125,17 @@ class Recommender(ABC):
                 self._fitted(interactions, settings, progress), [Candidate(settings, error=reason)]
             )
         chosen = select(self, *inner, variants, progress=progress)
-        best = {name: chosen.model.selected[name] for name in variants[0]}
         candidates = chosen.candidates
         del chosen, inner  # the data twice is enough
-        return self._become(self._fitted(interactions, best, progress), candidates)
+        ranked = best_first(candidates)
+        while True:
+            best = ranked.pop(0)
+            try:
+                return self._become(self._fitted(interactions, best.settings, progress), candidates)
+            except SolveError as failure:  # λ = 0, where two users differed only in what was hidden
+                if not ranked:
+                    raise
+                candidates[candidates.index(best)] = best.without_solution(str(failure))
 
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
@@ -210,7 +217,7 @@ class Recommender(ABC):
         known = None
         if users is not None and self.knows_users:
             known = self.log.users.positions(users)
-        rows = sp.csr_array(histories)
+        rows = sp.csr_array(histories, dtype=np.float32)  # whole numbers too, which a weight would round
         if not rows.has_canonical_format:  # repeated entries count together, as in a log
             rows = rows.copy()
             rows.sum_duplicates()
@@ -306,6 +313,13 @@ class Recommender(ABC):
         settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())
         fitted = f", fitted on {self._log!r}" if self._log is not None else ""
         return f"{type(self).__name__}({settings}{fitted})"
+
+
+def plain(settings: Any) -> None:
+    """Python's own numbers for numpy's, which a sweep over an array brings; before settings are checked."""
+    for name, value in list(vars(settings).items()):
+        if isinstance(value, np.generic):
+            object.__setattr__(settings, name, value.item())
 
 
 def inner_holdout(interactions: Interactions) -> tuple[Interactions, Interactions] | None:

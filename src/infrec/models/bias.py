@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError
-from infrec.models.base import AUTO
+from infrec.models.base import AUTO, plain
 from infrec.models.trained import Trained, check
 from infrec.progress import Progress, silent
 
@@ -62,6 +62,7 @@ class BiasSettings:
     seed: int = 42
 
     def __post_init__(self) -> None:
+        plain(self)
         if self.solver not in ("exact", "epochs"):
             raise ConfigError(f"solver is {self.solver!r}; expected 'exact' or 'epochs'.")
         check("rate", self.rate, above=0)

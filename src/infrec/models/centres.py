@@ -18,6 +18,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from infrec.data import Interactions, Vocabulary
+from infrec.errors import SolveError
 from infrec.kernels import gram, ntk, nystrom
 from infrec.randomness import generator
 
@@ -85,6 +86,11 @@ def _leverage(
     for start in range(0, len(some), features.block):
         z = features.of_rows(x[some[start : start + features.block]])
         system += (len(rows) / len(some)) * (z @ z.T)
+    if not np.isfinite(system).all():
+        raise SolveError(
+            f"the leverage scores overflow in {dtype}: the largest weight is {x.data.max():g}; use smaller "
+            "weights, dtype float64 or another centre_choice."
+        )
     factor = scipy.linalg.cholesky(system, lower=True)
     score = np.empty(len(rows))
     for start in range(0, len(rows), features.block):

@@ -25,7 +25,7 @@ from infrec.artifacts import Artifact
 from infrec.data import Interactions
 from infrec.errors import ConfigError, InfrecError, SolveError
 from infrec.kernels import gram, memory, ridge
-from infrec.models.base import AUTO, Recommender
+from infrec.models.base import AUTO, Recommender, plain
 from infrec.progress import Progress, silent
 
 _FEW = 3  # times as many items as users, and the users' system is cheaper
@@ -38,6 +38,7 @@ class EASESettings:
     reg: float | Literal["auto"] = AUTO
 
     def __post_init__(self) -> None:
+        plain(self)
         ok = isinstance(self.reg, int | float) and not isinstance(self.reg, bool) and 0 <= self.reg < np.inf
         if self.reg != AUTO and not ok:
             raise ConfigError(f"reg is {self.reg!r}; expected a number of 0 or more, or 'auto'.")

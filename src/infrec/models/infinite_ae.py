@@ -216,6 +216,7 @@ class InfiniteAE(Recommender):
             if isinstance(fitted, InfrecError):
                 raise fitted
             self._become(fitted, self.candidates)
+        self._kept = None  # there is no next λ
         return self
 
     @property

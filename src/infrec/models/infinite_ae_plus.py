@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from infrec.artifacts import Artifact
 from infrec.data import Interactions
-from infrec.errors import DataError
-from infrec.kernels import accelerated, gram, nystrom
+from infrec.errors import DataError, SolveError
+from infrec.kernels import accelerated, gram, memory, nystrom
 from infrec.models import centres, infinite_ae_plus_search
 from infrec.models.base import AUTO, Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
@@ -199,6 +199,12 @@ class InfiniteAEPlus(Recommender):
         alpha *= scales.of_items(s["popularity_power"]).astype(alpha.dtype)
         assert self._core is not None
         self._core._right = None  # an accelerator may hold α as it was before the factors
+        for part in (alpha, self._weights):
+            if part is not None and not np.isfinite(part.sum(dtype=np.float64)):
+                raise SolveError(
+                    f"the scores overflow in {s['dtype']} (item_weight={s['item_weight']:g}, "
+                    f"popularity_power={s['popularity_power']:g}); use smaller ones."
+                )
         return self
 
     def _few_centres(self, log: Interactions, scales: Scales, progress: Progress) -> NDArray[Any]:
@@ -332,3 +338,9 @@ class InfiniteAEPlus(Recommender):
 
     def _check_size(self, interactions: Interactions) -> None:
         self._shell()._check_size(interactions)
+        if self.settings.item_weight not in (AUTO, 0):
+            memory.require(
+                ItemSide.needs(interactions.n_items),
+                f"the item side of {self.name} over {interactions.n_items:,} items",
+                "leave it out (item_weight=0; `--set item_weight=0`), or use a machine with more memory",
+            )

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from infrec.errors import ConfigError
-from infrec.models.base import AUTO
+from infrec.models.base import AUTO, plain
 from infrec.models.infinite_ae import InfiniteAE
 from infrec.models.infinite_ae_plus_search import LADDERS
 
@@ -42,6 +42,7 @@ class InfiniteAEPlusSettings:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
+        plain(self)
         for name in LADDERS:
             value = getattr(self, name)
             if value == AUTO or name in ("depth", "item_depth"):

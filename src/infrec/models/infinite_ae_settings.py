@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from infrec.errors import ConfigError
-from infrec.models.base import AUTO
+from infrec.models.base import AUTO, plain
 from infrec.models.centres import CHOICES
 
 _WORDS = {
@@ -36,6 +36,7 @@ class InfiniteAESettings:
     seed: int = 42
 
     def __post_init__(self) -> None:
+        plain(self)
         if self.reg != AUTO and not (_is_number(self.reg) and 0 <= float(self.reg) < np.inf):
             raise ConfigError(f"reg is {self.reg!r}; expected a number of 0 or more, or 'auto'.")
         if not isinstance(self.depth, int) or isinstance(self.depth, bool) or self.depth < 0:

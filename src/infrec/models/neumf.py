@@ -60,14 +60,14 @@ class Tower:
         out["product"] = widened(np.ones(latent), width)
         before = latent
         for k in range(1, self.layers + 1):
-            units, room = max(1, latent >> k), width >> k
+            units, room = max(1, latent >> k), max(1, width >> k)
             scale = np.sqrt(2 / (before if k > 1 else 2 * latent))  # He et al.: what a ReLU keeps
             for name in ("user1", "item1") if k == 1 else (f"layer{k}",):
                 weight = normal(rng, (before, units), scale)
-                out[name] = widened(weight, width if k == 1 else width >> (k - 1), room)
+                out[name] = widened(weight, max(1, width >> (k - 1)), room)
             out[f"bias{k}"] = np.zeros(room, np.float32)
             before = units
-        out["network"] = widened(normal(rng, (before,), np.sqrt(1 / before)), width >> self.layers)
+        out["network"] = widened(normal(rng, (before,), np.sqrt(1 / before)), max(1, width >> self.layers))
         return out
 
     def constants(self, sizes: Sizes, log: Interactions) -> Any:

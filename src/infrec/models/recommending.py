@@ -37,8 +37,7 @@ def recommend(
     """See `Recommender.recommend`."""
     if on_unknown not in _MODES:
         raise ConfigError(f"on_unknown is {on_unknown!r}; expected one of {', '.join(_MODES)}.")
-    if k < 1:
-        raise ConfigError(f"k is {k}; expected a list length of 1 or more.")
+    _check_length(k)
     if users is not None and histories is not None:
         raise ConfigError("both users and histories were given; expected one of them.")
     by_id = histories is None
@@ -82,15 +81,14 @@ def recommend(
 
 def similar(model: Recommender, similarity: Callable[[int], NDArray[Any]], item: object, k: int) -> pa.Table:
     """See `Recommender.similar`."""
-    if k < 1:
-        raise ConfigError(f"k is {k}; expected a list length of 1 or more.")
+    _check_length(k)
     (at,) = model.log.items.positions([item])
     if at < 0:
         raise DataError(f"the item {item!r} is not among the {model.log.n_items:,} items of the model.")
     values = np.asarray(similarity(int(at)), dtype=np.float32)[None, :]
     allowed = np.ones(values.shape[1], bool)
     allowed[at] = False
-    best = top_k(values, k, only=allowed)[0]
+    best = top_k(values, min(k, values.shape[1]), only=allowed)[0]
     best = best[best >= 0]
     columns = {
         "item": model.log.items.take(best),
@@ -98,6 +96,16 @@ def similar(model: Recommender, similarity: Callable[[int], NDArray[Any]], item:
         "score": pa.array(values[0, best], pa.float32()),
     }
     return _with_titles(model, columns, best)
+
+
+def _check_length(k: object) -> None:
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise ConfigError(f"k is {k!r}; expected a list length of 1 or more.")
+
+
+def _listed(ids: Any) -> Iterable[object]:
+    """Ids as they were given; one alone as a list of it."""
+    return [ids] if isinstance(ids, str) or not isinstance(ids, Iterable) else ids
 
 
 def _batch(
@@ -130,9 +138,7 @@ def _known_users(
     log = model.log
     if users is None:
         return log.users.ids, log.matrix
-    if isinstance(users, str):
-        users = [users]
-    asked = Vocabulary.of(users).ids
+    asked = Vocabulary.of(_listed(users)).ids
     at = log.users.positions(asked)
     unknown = np.flatnonzero(at < 0)
     if len(unknown):
@@ -157,10 +163,11 @@ def _as_rows(
     if sp.issparse(histories):
         return sp.csr_array(histories, dtype=np.float32)
     lists = list(histories)
-    if any(isinstance(one, str) for one in lists):
-        raise ConfigError(
-            "histories is a list of words; expected a list of histories, each a list of item ids."
-        )
+    for one in lists:
+        if isinstance(one, str) or not isinstance(one, Iterable):
+            raise ConfigError(
+                f"histories holds {one!r}; expected a list of histories, each a list of item ids."
+            )
     rows, unknown = model.log.histories(lists)
     strangers = sorted({str(item) for items in unknown for item in items})
     if strangers:
@@ -183,7 +190,7 @@ def _allowed(
     for name, ids, value in (("only", only, True), ("exclude", exclude, False)):
         if ids is None:
             continue
-        asked = [ids] if isinstance(ids, str) else list(ids)
+        asked = list(_listed(ids))
         at = model.log.items.positions(asked)
         strangers = [asked[place] for place in np.flatnonzero(at < 0)]
         if strangers and len(strangers) == len(asked) and value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,10 @@ class Candidate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rungs", tuple((int(epochs), score) for epochs, score in self.rungs))
+
+    def without_solution(self, failure: str) -> Candidate:
+        """The same, after it was chosen on a part of the interactions and could not be fitted on all."""
+        return replace(self, error=f"on all interactions, {failure}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +109,12 @@ def select(
         )
     best.candidates = candidates
     return Selection(best, candidates)
+
+
+def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those that were judged, the best one first; of equals the last, as in `select`."""
+    judged = [(one.score, at, one) for at, one in enumerate(candidates) if one.score is not None]
+    return [one for *_, one in sorted(judged, key=lambda each: each[:2], reverse=True)]
 
 
 def cutoff(n_items: int) -> int:

@@ -135,7 +135,13 @@ class _Fit:
                 self._make_whole(sums, features)
         final = sums.solvable()
         del sums
+        ranked = selection.best_first(candidates)
         alpha, error = self._solved(final, features, best)
+        while alpha is None and len(ranked) > 1:
+            failed = ranked.pop(0)
+            candidates[candidates.index(failed)] = failed.without_solution(str(error))
+            best = float(ranked[0].settings["reg"])
+            alpha, error = self._solved(final, features, best)
         if alpha is None:
             raise SolveError(error or "the solve failed")
         del final

@@ -7,6 +7,7 @@ holdout, after which the model is trained on everything for as many epochs as we
 from __future__ import annotations
 
 import copy
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.metrics.accuracy import truncated_ndcg
 from infrec.metrics.ranking import hits, top_k
-from infrec.models.base import AUTO, Recommender, inner_holdout
+from infrec.models.base import AUTO, Recommender, inner_holdout, plain
 from infrec.models.selection import cutoff, validate_alignment
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -53,6 +54,7 @@ class TrainedSettings:
     seed: int = 42
 
     def __post_init__(self) -> None:
+        plain(self)
         check("latent", self.latent, whole=True, least=1)
         check("rate", self.rate, above=0)
         check("l2", self.l2, least=0)
@@ -84,7 +86,7 @@ def check(
 ) -> None:
     """Refuse a setting that is no number of the kind and range."""
     sound = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    sound = sound and np.isfinite(value)
+    sound = sound and (whole or abs(value) <= sys.float_info.max)  # numpy knows no seed beyond 64 bits
     for limit, outside in ((least, np.less), (above, np.less_equal), (below, np.greater_equal)):
         sound = sound and (limit is None or not outside(value, limit))
     if not sound:

@@ -87,7 +87,7 @@ class UserSide:
         self.matrix, self.scales, self.item_power = matrix, scales, item_power
         self.inputs = scales.weigh(matrix, user_power, item_power)
         self._own = scales.of_rows(matrix, user_power)
-        norms = gram.squared_norms(self.inputs, np.float64)
+        norms = gram.squared_norms(self.inputs, dtype).astype(np.float64)  # as the solver has them
         self.mean_diagonal = float(np.mean(ntk.diagonal(norms, d=matrix.shape[1], depth=depth)))
         self.solver: Any = (
             accelerated.solver(self.inputs, depth, dtype) if solver is None else solver(self.inputs, depth)
@@ -135,6 +135,10 @@ class ItemSide:
         return gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER))
 
     @staticmethod
-    def fits(n_items: int) -> bool:
-        """Whether the kernel, its factor and two sets of weights have room."""
-        return memory.fits(4 * 4 * n_items * n_items, memory.available())
+    def needs(n_items: int) -> int:
+        """Bytes of the kernel, its factor and two sets of weights."""
+        return 4 * 4 * n_items * n_items
+
+    @classmethod
+    def fits(cls, n_items: int) -> bool:
+        return memory.fits(cls.needs(n_items), memory.available())

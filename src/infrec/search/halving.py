@@ -177,6 +177,7 @@ class _Race:
         except InfrecError as failure:
             trial.error, trial.training = str(failure), None
             trial.seconds += self.clock() - start
+            self.readmit()
             return
         self.record(trial, start)
         if (training.epoch >= goal or training.done) and training.best_score is not None:
@@ -193,13 +194,22 @@ class _Race:
 
     def release(self, rung: int) -> None:
         """Let go of the trainings that will not go on, and of the worst where too many are paused."""
-        places = max(1, len(self.variants) // ETA ** (rung + 1))
-        for trial in self.standing(rung)[places:]:
+        for trial in self.standing(rung)[self.places(rung) :]:
             if len(trial.scores) == rung + 1:
                 trial.out, trial.training = True, None
         paused = [trial for trial in self.trials if trial.training is not None and trial.measured]
         for trial in sorted(paused, key=lambda trial: trial.measured[-1][1])[:-PAUSED]:
             trial.training = None
+
+    def readmit(self) -> None:
+        """One has failed: whoever was out because of it may go on after all, and begins again."""
+        for rung in range(len(self.rungs)):
+            for trial in self.standing(rung)[: self.places(rung)]:
+                trial.out &= len(trial.scores) > rung + 1  # out at a later rung
+
+    def places(self, rung: int) -> int:
+        """How many of all variants go on from a rung."""
+        return max(1, len(self.variants) // ETA ** (rung + 1))
 
     def candidate(self, trial: _Trial, winner: _Trial) -> Candidate:
         """A trial as it is recorded, with the reason why it is not the winner."""
