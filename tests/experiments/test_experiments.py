@@ -198,6 +198,20 @@ def test_committed_settings_are_used(tmp_path: Path, place: Path) -> None:
     assert again.fit(str(place / "tiny.parquet"), "mf").search == planning.SEARCH_SECONDS
 
 
+def test_records_elsewhere_still_find_the_committed_settings(
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from infrec.search import selected
+
+    monkeypatch.chdir(tmp_path)
+    data = str(place / "tiny.parquet")
+    selected.write(selected.Selected("tiny", "mf", {"latent": 8}, 12.0))
+    plan = planning.plan(experiments.get("table1"), [data], root=tmp_path / "elsewhere")
+    assert dict(plan.fit(data, "mf").settings) == {"latent": 8}
+    selected.write(selected.Selected("tiny", "mf", {"latent": 4}, 12.0), tmp_path / "elsewhere" / "selected")
+    assert dict(plan.fit(data, "mf").settings) == {"latent": 4}, "one's own come first"
+
+
 @pytest.mark.parametrize("name", experiments.NAMES)
 def test_every_model_of_the_whole_grid_can_be_made(name: str, place: Path) -> None:
     """The grid that tiny runs are too short for: a setting that no model takes would fail hours later."""

@@ -41,14 +41,14 @@ def plan(
     seeds: int | None = None,
     search: bool = False,
 ) -> Plan:
-    """Everything that the grid depends on. root: where records, and committed selections, lie."""
+    """Everything that the grid depends on. root: where records lie, and selections before the committed."""
     count = seeds if seeds is not None else 1 if quick else experiment.seeds
     if not 1 <= count <= len(SEEDS):
         raise ConfigError(f"{count} seeds were asked for; expected 1 to {len(SEEDS)}.")
     names = datasets(experiment, asked, quick=quick)
 
     def committed(dataset: str, model: str) -> dict[str, object]:
-        found = selected.read(dataset, model, root / "selected")
+        found = selected.read(dataset, model, root / "selected") or selected.read(dataset, model)
         return {} if found is None else {key: value for key, value in found.settings.items() if key != "seed"}
 
     return Plan(
