@@ -101,7 +101,7 @@ def _opening(audit: Audit) -> str:
         return f"This {what} was attacked, but without a control group most of it cannot be judged."
     if left := traces(audit):
         twice = (
-            f"No attack tried here singles out people of this {what}'s log more than twice as often as "
+            f"No attack tried here hits people of this {what}'s log clearly more than twice as often as "
             "others, but having been in it leaves a trace"
         )
         if any(_rare(each) is None for each in audit.membership):
