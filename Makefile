@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo page test lint format bench bench-peers clean
+.PHONY: install demo page test lint format shape bench bench-peers clean
 .DEFAULT_GOAL := demo
 
 install: $(STAMP)
@@ -32,6 +32,10 @@ lint: install
 format: install
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+# Lines, files, journeys, cycles: the shape of the source tree, beside its goals.
+shape: install
+	@$(BIN)/python tools/shape.py
 
 bench: install
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -5,7 +5,7 @@
     python -m tests.goldens.exact compare DIR distill   only answers whose name holds a word
 
 Each command line is a process of its own in an empty folder. Kept are its JSON document without times, memory
-and machine, and the SHA-256 of every file it made that holds no time. It takes some ten minutes on two cores.
+and machine, and the SHA-256 of every file it made that holds no time. It takes some minutes.
 The bits belong to a machine and its libraries, so none of this is in the repository.
 """
 
@@ -67,7 +67,7 @@ def command_lines() -> dict[str, Sequence[str]]:
         },
         "audit": ("audit", DISCRETE, "--against", LOG),
         "prepare": ("datasets", "prepare", LOG, *OUT),
-        "generate": ("datasets", "generate", "--users", "200", "--items", "80", "--out", "made.parquet"),
+        "generate": ("datasets", "generate", "--interactions", "9000", "--out", "made.parquet"),
         "export": ("export", DISCRETE, "--format", "recbole", *OUT),
         "reproduce-depth": (*quick, "depth"),
         "reproduce-statistics": (*quick, "statistics"),
