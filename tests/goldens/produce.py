@@ -64,14 +64,14 @@ HISTORY = ["001", "003", "005"]  # of somebody whom no model was fitted on
 ASKED = ["u00", "u01", "u07"]
 
 
-def infrec(*words: object) -> dict[str, Any]:
+def infrec(*words: object, code: int = 0) -> dict[str, Any]:
     """The JSON document of a command line that is run in this process, in this folder."""
     text = io.StringIO()
     with contextlib.chdir(HERE), contextlib.redirect_stdout(text):
         try:
             main([*map(str, words), "--json"])
         except SystemExit as end:
-            assert end.code == 0, (words, text.getvalue())
+            assert end.code == code, (words, text.getvalue())
     return json.loads(text.getvalue())
 
 

@@ -79,6 +79,13 @@ def test_what_was_saved_loads_and_answers_as_before() -> None:
     agree(found, golden, SCORES, 0.0)
 
 
+@pytest.mark.parametrize("name", ["discrete", "soft", "published"])
+def test_a_saved_summary_can_be_carried_on(name: str, tmp_path: Path) -> None:
+    """Its settings, those that are gone by now too, are taken before the new log is looked for."""
+    words = ("distill", "--continue", produce.SAVED / name, tmp_path / "later.csv", "--out", tmp_path / "out")
+    assert "later.csv" in produce.infrec(*words, code=1)["error"]["message"]
+
+
 # ---- records and pages ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", produce.EXPERIMENTS)
 def test_a_grid_is_made_of_the_recorded_cells(name: str) -> None:
