@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import infrec
+from tests.conftest import LONG
 
 ROOT = Path(__file__).parents[1]
 
@@ -46,6 +47,10 @@ def test_version_is_the_same_everywhere() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     assert f'version = "{infrec.__version__}"' in text
     assert infrec.__version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_files_of_tests_that_are_begun_first_are_there() -> None:
+    assert [name for name in LONG if not (ROOT / "tests" / name).is_file()] == []
 
 
 def dependencies(requirements: list[str]) -> set[str]:
