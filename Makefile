@@ -22,7 +22,7 @@ page: install
 	@$(BIN)/infrec demo --serve
 
 test: install
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: install
 	@$(BIN)/ruff check .

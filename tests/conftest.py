@@ -12,6 +12,27 @@ import pytest
 
 from infrec.data import Interactions
 
+# The files that take longest, longest first. Each is the work of one process (`--dist loadfile`): begun last,
+# it would keep the others waiting.
+LONG = (
+    "models/test_real_data.py",
+    "distillation/test_real_data.py",
+    "experiments/test_cluster.py",
+    "cli/test_distill_distributed.py",
+    "cli/test_distributed.py",
+    "serve/test_lifecycle.py",
+    "serve/page/test_using.py",
+    "models/test_losses.py",
+    "experiments/test_experiments.py",
+    "distillation/test_devices.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    place = {here / name: at for at, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
 
 @contextmanager
 def quick_compilation() -> Iterator[None]:

@@ -8,11 +8,14 @@ import re
 import subprocess
 import sys
 import venv
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import infrec
+from tests.conftest import LONG
 
 ROOT = Path(__file__).parents[1]
 
@@ -46,8 +49,35 @@ def test_version_is_the_same_everywhere() -> None:
     assert infrec.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_the_files_of_tests_that_are_begun_first_are_there() -> None:
+    assert [name for name in LONG if not (ROOT / "tests" / name).is_file()] == []
+
+
+def dependencies(requirements: list[str]) -> set[str]:
+    """The names of what is required, and of what that requires, without extras; all is installed here."""
+    found: set[str] = set()
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        wanted = waiting.pop()
+        if wanted.name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+            continue
+        found.add(wanted.name)
+        assert wanted.specifier.contains(metadata.version(wanted.name), prereleases=True), wanted
+        waiting += [Requirement(text) for text in metadata.requires(wanted.name) or ()]
+    return found
+
+
+def lend(name: str, site: Path) -> None:
+    """An installed distribution, seen from another environment, too."""
+    distribution = metadata.distribution(name)
+    for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
+        link = site / top
+        if not link.exists():
+            link.symlink_to(Path(str(distribution.locate_file(top))))
+
+
 def test_the_wheel_runs_in_a_clean_environment(tmp_path: Path) -> None:
-    """Build the wheel, install it with its declared dependencies and nothing else, then evaluate with it."""
+    """Build the wheel, install it beside its declared dependencies alone, then evaluate with it."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     build = subprocess.run(
         [*pip, "wheel", "--no-deps", "-w", str(tmp_path), str(ROOT)], capture_output=True, text=True
@@ -58,10 +88,15 @@ def test_the_wheel_runs_in_a_clean_environment(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("infrec-*.whl")
 
     home = tmp_path / "clean"
-    venv.create(home)  # empty, even of pip: ours installs there
-    python, constraints = str(home / "bin" / "python"), str(ROOT / "constraints.txt")
-    install = [*pip, "--python", python, "install", "--no-compile", "-c", constraints, str(wheel)]
+    venv.create(home, symlinks=True)  # empty, even of pip: ours installs there
+    python = str(home / "bin" / "python")
+    install = [*pip, "--python", python, "install", "--no-deps", "--no-compile", str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
+    (site,) = home.glob("lib/python*/site-packages")
+    (information,) = site.glob("infrec-*.dist-info")
+    for name in dependencies(metadata.PathDistribution(information).requires or []):
+        lend(name, site)
+    assert not (site / "pytest").exists() and not (site / "matplotlib").exists()
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("INFREC", "PYTHON"))}
     done = subprocess.run(
         [str(home / "bin" / "infrec"), "evaluate", "demo", "--model", "infinite-ae", "--json"],
@@ -69,6 +104,7 @@ def test_the_wheel_runs_in_a_clean_environment(tmp_path: Path) -> None:
         env=clean,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["metrics"]["HR@10"] > 10

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import infrec
 
 SOURCE = Path(infrec.__file__).parent
@@ -60,17 +58,35 @@ def imports_of(module: Path) -> set[str]:
     return found - {"__version__"}
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_imports_only_what_is_above_it(module: Path) -> None:
-    room = room_of(module)
+def faults(module: Path, imports: set[str]) -> list[str]:
+    """Sentences about the imports of a module that lead downwards or where its room may not look."""
+    room, name = room_of(module), module.relative_to(SOURCE)
     if room == "__init__":
-        return
-    assert room in GROUND_FLOOR + ROOMS, f"{module} is in no room of the house"
+        return []
+    if room not in GROUND_FLOOR + ROOMS:
+        return [f"{name} is in no room of the house"]
     above = {"errors"} if room in GROUND_FLOOR else {*GROUND_FLOOR, *ROOMS[: ROOMS.index(room) + 1]}
-    wrong = imports_of(module) - above - {room}
-    assert not wrong, f"{module.relative_to(SOURCE)} imports {sorted(wrong)}, which are not above {room!r}"
-    banned = imports_of(module) & FORBIDDEN.get(room, set())
-    assert not banned, f"{room} may not know about {sorted(banned)}"
+    wrong, banned = imports - above - {room}, imports & FORBIDDEN.get(room, set())
+    return [f"{name} imports {one}, which is not above {room}" for one in sorted(wrong)] + [
+        f"{name} imports {one}, which {room} may not know about" for one in sorted(banned)
+    ]
+
+
+def test_a_module_imports_only_what_is_above_it() -> None:
+    found = [fault for module in MODULES for fault in faults(module, imports_of(module))]
+    assert not found, "\n".join(found)
+
+
+def test_an_import_in_the_wrong_direction_is_a_fault() -> None:
+    assert faults(SOURCE / "data" / "x.py", {"errors", "data"}) == []
+    assert faults(SOURCE / "data" / "x.py", {"models"}) == [
+        "data/x.py imports models, which is not above data"
+    ]
+    assert faults(SOURCE / "errors.py", {"data"}) == ["errors.py imports data, which is not above errors"]
+    assert faults(SOURCE / "metrics" / "x.py", {"splits", "artifacts"}) == [
+        "metrics/x.py imports splits, which metrics may not know about"
+    ]
+    assert faults(SOURCE / "cellar" / "x.py", set()) == ["cellar/x.py is in no room of the house"]
 
 
 def test_there_is_no_utils() -> None:

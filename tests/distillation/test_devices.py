@@ -67,14 +67,23 @@ def ran(out: Path, *, devices: int = 1, processes: int = 1) -> dict[str, np.ndar
         subprocess.Popen([sys.executable, "-c", CODE, str(processes), str(index), port, str(out)], env=env)
         for index in range(processes)
     ]
-    assert [process.wait(timeout=120) for process in started] == [0] * processes
+    assert [process.wait(timeout=300) for process in started] == [0] * processes
+    return read(out)
+
+
+def read(out: Path) -> dict[str, np.ndarray]:
     with np.load(out) as found:
         return dict(found)
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
-    return ran(tmp_path_factory.mktemp("alone") / "found.npz")
+def alone(compiled_quickly: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """On one device, in this process."""
+    out = tmp_path_factory.mktemp("alone") / "found.npz"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["-c", "1", "0", "", str(out)])
+        exec(CODE, {})
+    return read(out)
 
 
 @pytest.mark.parametrize("how", [{"devices": 2}, {"processes": 2}], ids=["devices", "processes"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import infrec
 
 ROOT = Path(__file__).parent.parent.parent
@@ -35,10 +33,13 @@ def offences(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_no_page_promises_what_only_epsilon_and_delta_can(page: Path) -> None:
-    found = offences(page.read_text(encoding="utf-8"))
-    assert not found, f"{page}: {found[0][:200]}"
+def test_no_page_promises_what_only_epsilon_and_delta_can() -> None:
+    found = [
+        f"{page}: {paragraph[:200]}"
+        for page in PAGES
+        for paragraph in offences(page.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_the_test_can_fail() -> None:

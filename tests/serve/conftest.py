@@ -10,11 +10,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,10 @@ from infrec.distillation import Summary
 from infrec.models import InfiniteAE
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`: pip install 'infrec[serve]'")
+
+
+Found = TypeVar("Found")
+PATIENCE = 60.0  # seconds; a loaded machine is slow, and only a fault waits as long
 
 
 @dataclass
@@ -65,7 +69,7 @@ class Running:
         headers: dict[str, str] | None = None,
         host: str | None = None,
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.putrequest(method, path, skip_host=host is not None, skip_accept_encoding=True)
             if host is not None:
@@ -90,28 +94,33 @@ class Running:
     def recommend(self, **wish: Any) -> Answer:
         return self.post("/v1/recommend", wish)
 
-    def raw(self, data: bytes, *, seconds: float = 5) -> bytes:
-        """What comes back for these bytes until the server closes or is silent."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as link:
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+
+    def raw(self, data: bytes) -> bytes:
+        """All that comes back for these bytes until the server closes the connection, which it must."""
+        with self.connect() as link:
             link.sendall(data)
             got = b""
-            try:
-                while chunk := link.recv(65536):
-                    got += chunk
-            except TimeoutError:
-                pass
+            while chunk := link.recv(65536):
+                got += chunk
             return got
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 10) -> int:
+    def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(seconds)
+        return self.process.wait(PATIENCE)
 
-    def wait_for(self, told: str, seconds: float = 15) -> None:
-        """Until the log says so."""
-        end = time.monotonic() + seconds
-        while told not in self.log.read_text():
-            assert time.monotonic() < end, f"the log never said {told!r}:\n{self.log.read_text()}"
-            time.sleep(0.05)
+    def until(self, condition: Callable[[], Found]) -> Found:
+        """Wait until a condition holds, for what it found; the log is shown when that never comes."""
+        end = time.monotonic() + PATIENCE
+        while not (found := condition()):
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.02)
+        return found
+
+    def wait_for(self, told: str, times: int = 1) -> None:
+        """Until the log has said so, or so many times."""
+        self.until(lambda: self.log.read_text().count(told) >= times)
 
 
 @contextmanager

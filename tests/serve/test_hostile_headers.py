@@ -12,7 +12,7 @@ import pytest
 from infrec.cli import serve as cli
 from infrec.errors import ConfigError
 from infrec.serve.settings import Settings
-from tests.serve.conftest import Running, serving
+from tests.serve.conftest import PATIENCE, Running, serving
 
 FRIEND = "https://friend.example"
 
@@ -114,13 +114,12 @@ def test_hostile_origins(server: Running, origin: str) -> None:
 def test_no_host_and_two_hosts(server: Running) -> None:
     right = b"Host: 127.0.0.1:%d\r\n" % server.port
     for head in (b"", right + b"Host: evil.example\r\n", right + right):
-        assert server.raw(b"GET /v1/models HTTP/1.1\r\n" + head + b"\r\n", seconds=2).startswith(
-            b"HTTP/1.1 4"
-        )
-    assert b" 421 " in server.raw(b"GET /v1/models HTTP/1.0\r\n\r\n", seconds=2)
+        told = server.raw(b"GET /v1/models HTTP/1.1\r\nConnection: close\r\n" + head + b"\r\n")
+        assert told.startswith(b"HTTP/1.1 4")
+    assert b" 421 " in server.raw(b"GET /v1/models HTTP/1.0\r\n\r\n")
     # The target of an absolute request line counts for nothing.
-    told = server.raw(b"GET http://127.0.0.1/v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n", seconds=2)
-    assert b" 421 " in told
+    line = b"GET http://127.0.0.1/v1/models HTTP/1.1\r\n"
+    assert b" 421 " in server.raw(line + b"Host: evil.example\r\nConnection: close\r\n\r\n")
 
 
 def test_those_who_may(server: Running) -> None:
@@ -155,7 +154,7 @@ def test_ipv6_has_its_own_list(folders: Path, tmp_path: Path) -> None:
             (b"[0:0:0:0:0:0:0:1]", b"421"),
             (b"[::1%lo]", b"421"),
         ):
-            with socket.create_connection(("::1", server.port), timeout=5) as link:
+            with socket.create_connection(("::1", server.port), timeout=PATIENCE) as link:
                 link.sendall(b"GET /v1/models HTTP/1.1\r\nHost: %b:%d\r\n\r\n" % (host, server.port))
                 assert link.recv(4096).split(b" ")[1] == status, host
 

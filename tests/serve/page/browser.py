@@ -30,7 +30,7 @@ KEYS = {
     **{name: (name, code) for name, code in (("ArrowDown", 40), ("Home", 36), ("End", 35), ("PageDown", 34))},
     "Space": (" ", 32),
 }
-PATIENCE = 15.0
+PATIENCE = 60.0  # seconds; only a fault waits as long
 
 
 def find() -> str | None:
@@ -70,7 +70,7 @@ class Browser:
             self.send("Browser.close")
         except (RuntimeError, OSError):
             self._process.kill()
-        self._process.wait(10)
+        self._process.wait(PATIENCE)
         os.close(self._commands)
 
     def send(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:

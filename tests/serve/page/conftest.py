@@ -88,22 +88,22 @@ class Server:
         self._process = subprocess.Popen(
             [*command, *self.options], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        until = time.monotonic() + 30
+        until = time.monotonic() + driver.PATIENCE
         while time.monotonic() < until:
             if self._process.poll() is not None:
                 assert self._process.stderr is not None
                 raise AssertionError(f"infrec serve ended:\n{self._process.stderr.read().decode()}")
             try:
-                urllib.request.urlopen(f"{self.url}readyz", timeout=1).close()
+                urllib.request.urlopen(f"{self.url}readyz", timeout=driver.PATIENCE).close()
                 return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.05)
-        raise AssertionError("infrec serve did not become ready within 30 s")
+        raise AssertionError(f"infrec serve did not become ready within {driver.PATIENCE:g} s")
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(driver.PATIENCE)
             assert self._process.stderr is not None
             self._process.stderr.close()
             self._process = None
