@@ -61,7 +61,7 @@ def _on_cpu(x: sp.csr_array, depth: int, dtype: str) -> Callable[..., NDArray[An
     work = np.empty_like(k)
 
     def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
-        factor = ridge.factorise(k, reg=reg, scale="mean_diagonal", work=work)
+        factor = ridge.factorise(k, reg=reg, scale="mean_diagonal", work=work, rows=x)
         targets = x if rows is None else gram.scaled(x, rows)
         return factor.solve(targets, consume=True) if solve else None
 
@@ -96,6 +96,7 @@ def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] |
 def factorise(held: blocked.BlockedRidge, reg: float) -> None:
     """Cholesky of the held kernel plus reg · s · I, or `SolveError` where there is none."""
     added = ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal")
+    ridge.check_rows(held.rows, added, held.diagonal, reg)
     pivots = held.factorise(added)
     ridge.check_pivots(0, pivots, held.diagonal + np.float32(added), reg)
 
