@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo page test lint format shape bench bench-peers clean
+.PHONY: install demo page test test-cpus lint format shape bench bench-peers clean
 .DEFAULT_GOAL := demo
 
 install: $(STAMP)
@@ -23,6 +23,10 @@ page: install
 
 test: install
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+# The numerical tests with the kernels of other CPUs; CPUS="Haswell Nehalem-1" for some of them.
+test-cpus: install
+	@$(BIN)/python tests/cpus.py $(CPUS)
 
 lint: install
 	@$(BIN)/ruff check .

@@ -5,8 +5,9 @@ Public names are imported when first used, so that `import infrec` stays fast.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+TYPE_CHECKING = False  # typing would take longer to import than all of this
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,8 @@ __all__ = [*_HOME, "__version__"]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'infrec' has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(_HOME[name]), name)
 
 

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -182,39 +176,3 @@ def test_interrupt_is_130_and_says_what_was_saved(
     assert ran.code == 130
     assert ran.document["error"]["type"] == "Interrupted"
     assert "half/way" in ran.document["error"]["message"]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-def test_a_real_ctrl_c(tmp_path: Path) -> None:
-    """The whole process, stopped by SIGINT while it waits for data that never comes."""
-    pipe = tmp_path / "slow.csv"
-    os.mkfifo(pipe)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "infrec.cli", "evaluate", str(pipe), "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Whoever runs the tests in the background of a shell has them ignore SIGINT, and their children too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    for _ in range(200):
-        time.sleep(0.1)
-        process.send_signal(signal.SIGINT) if _started(process.pid) else None
-        if process.poll() is not None:
-            break
-    out, err = process.communicate(timeout=20)
-    assert process.returncode == 130, err
-    assert json.loads(out)["error"]["type"] == "Interrupted"
-    assert "Traceback" not in err
-
-
-def _started(pid: int) -> bool:
-    """Whether the process has come as far as opening the pipe (it then sleeps in the kernel's wait)."""
-    try:
-        return "wait_for_partner" in Path(f"/proc/{pid}/wchan").read_text() or _age(pid) > 5
-    except OSError:
-        return True
-
-
-def _age(pid: int) -> float:
-    return time.time() - Path(f"/proc/{pid}").stat().st_mtime

@@ -44,10 +44,11 @@ def test_values_and_gradients_against_autodiff(backend: gumbel.Backend, tau: flo
 
 
 def test_same_result_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To rounding: XLA may add up the items of a row in another order where a block has another shape."""
     whole = gumbel.total(LOGITS, KEY, 0.7, 11, "xla")
     for rows in (1, 4, 9):
         monkeypatch.setattr(gumbel, "ROWS", rows)
-        np.testing.assert_array_equal(gumbel.total(LOGITS, KEY, 0.7, 11, "xla"), whole)
+        np.testing.assert_allclose(gumbel.total(LOGITS, KEY, 0.7, 11, "xla"), whole, rtol=1e-5, atol=1e-6)
 
 
 def test_rows_sum_to_the_number_of_draws() -> None:

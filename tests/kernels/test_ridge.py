@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import gram
-from infrec.kernels.ridge import factorise, ridge_solve
+from infrec.kernels.ridge import factorise, repeated_rows, ridge_solve
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,22 @@ def test_a_singular_kernel_is_refused(x: sp.csr_array, dtype: str) -> None:
     with pytest.raises(SolveError, match=f"not positive definite in {dtype}.*larger reg"):
         ridge_solve(k, twice, reg=0)
     assert np.isfinite(ridge_solve(k, twice, reg=0.1)).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_that_are_the_same_decide_and_not_a_pivot(seed: int) -> None:
+    """Weighted rows in any number; what is added is just lost in rounding, or just not (a factor of 2)."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 60)), int(rng.integers(3, 40))
+    rows = sp.csr_array(((rng.random((n, d)) < 0.4) * rng.random((n, d)) + 0.01).astype(np.float32))
+    rows = sp.csr_array(rows[np.append(rng.permutation(n), 0)])
+    assert repeated_rows(rows) == 1
+    k = gram.kernel(rows)
+    least = 4 * np.sqrt(n + 1) * np.finfo(np.float32).eps * np.diagonal(k).max()
+    for reg in (0.0, 0.5 * least):
+        with pytest.raises(SolveError, match=f"1 of {n + 1} rows are the same as another one"):
+            factorise(k, reg=reg, scale="absolute", rows=rows)
+    assert factorise(k, reg=2 * least, scale="absolute", rows=rows).shift > least
 
 
 @pytest.mark.parametrize("reg", [-1.0, float("nan"), float("inf")])

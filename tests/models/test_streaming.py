@@ -13,7 +13,7 @@ from infrec.data.generate import generate
 from infrec.data.prepare import prepare
 from infrec.data.prepared import Prepared
 from infrec.data.sources import TableSource
-from infrec.errors import ArtifactError, ConfigError, DataError
+from infrec.errors import ArtifactError, ConfigError, DataError, SolveError
 from infrec.kernels import memory
 from infrec.models import InfiniteAE, selection
 
@@ -154,13 +154,31 @@ def test_popularity_is_a_sum_of_weights(log: Interactions, tmp_path: Path) -> No
         np.testing.assert_array_equal(streamed.popularity, InfiniteAE(reg=5).fit(heavy).popularity)
 
 
-def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over(tmp_path: Path) -> None:
-    """As in memory: two histories, and λ = 0 best until everything is in place."""
-    rng = np.random.default_rng(13)
+def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody has everything: the same history until 2 of 10 items are hidden, and any λ finds these two.
+
+    Of equals the last is chosen, here λ = 0; on all interactions it has no solution.
+    """
+    monkeypatch.setattr(InfiniteAE, "search_space", {"reg": (5, 0)})
+    log = Interactions.from_csr(np.ones((4, 10), np.float32))
+    prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
+    model = InfiniteAE(centres=4).fit_prepared(Prepared.open(tmp_path / "log"))
+    best = selection.best_first(model.candidates)
+    assert [one.score for one in best] == [100, 100]
+    assert best[0].settings["reg"] == 0 and "on all interactions" in (best[0].error or "")
+    assert model.selected["reg"] == best[1].settings["reg"] == 5
+
+
+@pytest.mark.parametrize("seed", [13, 14, 15])
+def test_without_reg_centres_that_are_the_same_are_refused(tmp_path: Path, seed: int) -> None:
+    """Two histories and three centres: decided by the rows; a pivot would be rounding error of any size."""
+    rng = np.random.default_rng(seed)
     users, items = int(rng.integers(4, 16)), int(rng.integers(4, 13))
     log = Interactions.from_csr((rng.random((2, items)) < 0.5)[rng.integers(0, 2, users)].astype(np.float32))
     prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
-    model = InfiniteAE(centres=3).fit_prepared(Prepared.open(tmp_path / "log"))
-    best = selection.best_first(model.candidates)
-    assert best[0].settings["reg"] == 0 and "on all interactions" in (best[0].error or "")
-    assert model.selected["reg"] == best[1].settings["reg"] == 100
+    dataset = Prepared.open(tmp_path / "log")
+    with pytest.raises(SolveError, match=r"reg=0 is not positive definite .* the same as another one"):
+        InfiniteAE(reg=0, solver="nystrom", centres=3).fit_prepared(dataset)
+    assert InfiniteAE(centres=3).fit_prepared(dataset).selected["reg"] > 0

@@ -60,6 +60,7 @@ def test_a_batch_gives_everybody_what_they_get_alone_to_the_last_bit(
     ]
     together = recommend(served, wishes)
     assert together == [recommend(served, [wish])[0] for wish in wishes]
+    assert together[::-1] == recommend(served, wishes[::-1])
 
 
 def test_nothing_known_gives_the_popular_items(served: Served, films: Interactions) -> None:

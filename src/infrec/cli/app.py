@@ -22,14 +22,16 @@ from infrec.cli import (
     evaluate,
     export,
     fit,
+    interrupts,
     recommend,
     reproduce,
     sample,
     serve,
 )
+from infrec.cli.interrupts import INTERRUPTED
 from infrec.errors import ConfigError, InfrecError
 
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, USAGE = 0, 1, 2
 # typer carries its own copy of click in some versions and uses the real one in others: ask typer, not click.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 ClickError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -94,6 +96,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str], as_json: bool) -> int:
     try:
+        interrupts.begin()
         # A command returns nothing; `typer.Exit` (--help, --version, or Ctrl-C) comes back as a number.
         code = app(args=list(argv), prog_name="infrec", standalone_mode=False)
         if code == INTERRUPTED:
@@ -139,6 +142,9 @@ def _usage(error: Exception, as_json: bool) -> str:
 
 
 def _fail(code: int, kind: str, message: str, as_json: bool, error: BaseException | None = None) -> int:
+    interrupts.end()
+    if interrupts.came():  # whatever became of it on its way here
+        code, kind, message = INTERRUPTED, "Interrupted", console.interruption()
     if error is not None and os.environ.get("INFREC_DEBUG"):
         traceback.print_exception(error, file=sys.stderr)
     if as_json:

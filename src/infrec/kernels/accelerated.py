@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.linalg.blas as blas
 import scipy.sparse as sp
 
 from infrec.errors import SolveError
@@ -60,7 +61,7 @@ def _on_cpu(x: sp.csr_array, depth: int, dtype: str) -> Callable[..., NDArray[An
     work = np.empty_like(k)
 
     def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
-        factor = ridge.factorise(k, reg=reg, scale="mean_diagonal", work=work)
+        factor = ridge.factorise(k, reg=reg, scale="mean_diagonal", work=work, rows=x)
         targets = x if rows is None else gram.scaled(x, rows)
         return factor.solve(targets, consume=True) if solve else None
 
@@ -95,6 +96,7 @@ def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] |
 def factorise(held: blocked.BlockedRidge, reg: float) -> None:
     """Cholesky of the held kernel plus reg · s · I, or `SolveError` where there is none."""
     added = ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal")
+    ridge.check_rows(held.rows, added, held.diagonal, reg)
     pivots = held.factorise(added)
     ridge.check_pivots(0, pivots, held.diagonal + np.float32(added), reg)
 
@@ -123,6 +125,21 @@ def _multiplies_there(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return goes_there(min(len(a), len(b)), str(a.dtype)) and has_room(2 * (a.nbytes + b.nbytes))
 
 
+def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
+    """rows @ matrix of at most `gram.FEW` rows: each row's result is the same to the last bit in any company.
+
+    In what order BLAS adds up depends on the shape of a product and on a row's place in it. So there is one
+    shape, filled up with zeros, and the rows are its fast dimension: they share vector registers, whose lanes
+    all get the same instructions. (`tests/kernels/test_few_rows.py` checks it; `make test-cpus` for others.)
+    """
+    filled = np.zeros((gram.FEW, rows.shape[1]), matrix.dtype, order="F")
+    filled[: len(rows)] = rows
+    (gemm,) = blas.get_blas_funcs(("gemm",), (matrix,))
+    turned = matrix.flags.c_contiguous  # its transpose is what Fortran reads without a copy
+    out = gemm(1.0, filled, matrix.T if turned else matrix, trans_b=turned)
+    return np.ascontiguousarray(out[: len(rows)])
+
+
 class RightFactor:
     """A large matrix that many blocks of rows are multiplied with; an accelerator holds it meanwhile."""
 
@@ -132,6 +149,8 @@ class RightFactor:
 
     def after(self, rows: NDArray[Any]) -> NDArray[Any]:
         """rows @ matrix; a few rows stay here, where their number is nothing to compile for."""
+        if len(rows) <= gram.FEW:
+            return few_rows_times(rows, self.matrix)
         if len(rows) < _ROWS_WORTH_IT or not goes_there(len(self.matrix), str(self.matrix.dtype)):
             return rows @ self.matrix
         if self._there is None and has_room(2 * self.matrix.nbytes):

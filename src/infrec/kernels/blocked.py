@@ -64,7 +64,7 @@ class BlockedRidge:
         import jax.numpy as jnp
 
         n, d = x.shape
-        self.n, self.d, self.tile = n, d, tile or tile_for(n)
+        self.rows, self.n, self.d, self.tile = x, n, d, tile or tile_for(n)
         self.columns = min(columns, d)
         self.tiles = -(-n // self.tile)
         tuned = n > QUICK

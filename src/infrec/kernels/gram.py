@@ -3,7 +3,9 @@
 Histories are sparse: a sparse × dense product touches 3.5 % of what a dense product would on ML-1M. It is
 only fast when the dense side fits in a cache, so rows are made dense a hundred at a time, and every core
 takes its own blocks. The elementwise kernel follows while the block is still warm. Rows that are mostly full
-(a soft summary) go through BLAS instead. For binary rows both ways are exact: sums of ones below 2²⁴.
+(a soft summary) go through BLAS instead. For binary rows both ways are exact: sums of ones below 2²⁴. For
+others BLAS adds up in an order that depends on how many rows there are, and sparse products in that of the
+items: up to `FEW` rows never go through BLAS.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _FAR_BELOW = 0.01  # of what a column would weigh at the usual weight: its weights are no measure of it
 _LOOK_UP = 4  # a sum that is looked up costs as much as so many of a sparse × dense product (measured)
 DENSE = 0.1  # share of stored values above which BLAS beats a sparse product (measured: both rates, 2 cores)
+FEW = 16  # rows up to which a row's result does not depend on the others, to the last bit
 _CACHE_BYTES = 2 * 2**20
 
 
@@ -70,10 +73,12 @@ def degrees(x: sp.csr_array) -> NDArray[Any]:
 def squared_norms(x: sp.csr_array, dtype: DTypeLike = np.float32) -> Float[np.ndarray, " n"]:
     """⟨x_i, x_i⟩ of each row, summed in the wider of x's precision and the one asked for.
 
-    Less would not do: the kernel of rows that are alike is made of the difference between this and ⟨x, y⟩.
+    Less would not do: the kernel of rows that are alike is made of the difference between this and ⟨x, y⟩. It
+    is added up item by item, as sparse products are: where x = y, the difference is exactly 0.
     """
-    x = x.astype(np.result_type(x.dtype, dtype), copy=False)
-    return np.asarray(x.multiply(x).sum(axis=1), dtype=dtype).ravel()
+    squares = np.square(x.data, dtype=np.result_type(x.dtype, dtype))
+    ones = np.ones(x.shape[1], squares.dtype)
+    return np.asarray(sp.csr_array((squares, x.indices, x.indptr), shape=x.shape) @ ones, dtype=dtype)
 
 
 def scaled(
@@ -111,7 +116,7 @@ class Centres:
         if _LOOK_UP * shared > x.shape[0] * self.rows.nnz:
             return kernel(x, self.rows, depth=depth, dtype=dtype)
         x = x if x.dtype == dtype else x.astype(dtype)
-        xx = np.bincount(_owner(x), x.data**2, minlength=x.shape[0]).astype(dtype)
+        xx = squared_norms(x, dtype)
         products = (x @ self.by_item).toarray().reshape(-1, n)
         return ntk.from_gram(products, xx, self.norms, d=x.shape[1], depth=depth, xp=np)
 
@@ -175,7 +180,7 @@ def _blocks(
     y = x if y is None else sp.csr_array(y, dtype=dtype)
     out = np.empty((x.shape[0], y.shape[0]), dtype)
     full_x, full_y = _is_full(x), _is_full(y)
-    if full_x and full_y:
+    if full_x and full_y and x.shape[0] > FEW:
         np.matmul(x.toarray(), y.toarray().T, out=out)
         if theta is not None:
             step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
@@ -207,11 +212,6 @@ def _blocks(
     if symmetric:
         mirror(out.T)
     return out
-
-
-def _owner(x: sp.csr_array) -> NDArray[np.intp]:
-    """The row of each stored value."""
-    return np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
 
 
 def _first_rows(x: sp.csr_array, stop: int) -> sp.csr_array:

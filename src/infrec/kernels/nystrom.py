@@ -134,12 +134,14 @@ class Sums:
             raise ConfigError(f"reg is {reg}; expected a finite number of 0 or more.")
         if not self.rows:
             raise ConfigError("there are no rows to solve on; expected at least one block.")
+        mean = self.diagonal / self.rows
+        ridge.check_rows(features.rows, reg * mean, np.full(len(features), mean, features.dtype), reg)
         if features.dtype == "float32" and accelerated.device() is not None:
             from infrec.kernels.nystrom_device import solve
 
             return checked(solve(self, features, reg))
         system = np.array(self.products, order="F")
-        system.ravel(order="F")[:: len(system) + 1] += reg * self.diagonal / self.rows
+        system.ravel(order="F")[:: len(system) + 1] += reg * mean
         diagonal = np.diagonal(system).astype(features.dtype)
         upper, info = lapack.dpotrf(system, lower=False, overwrite_a=True, clean=False)
         ridge.check_pivots(info, np.diagonal(upper), diagonal, reg)

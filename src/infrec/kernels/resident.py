@@ -51,7 +51,7 @@ class Columns:
     def __init__(self, x: sp.csr_array) -> None:
         import jax.numpy as jnp
 
-        self._d, items = x.shape
+        self._x, (self._d, items) = x, x.shape
         tile = blocked.tile_for(self._d)
         self._products = jnp.zeros((items, items), jnp.float32)
         add = _adder(tile)
@@ -64,6 +64,7 @@ class Columns:
         """B_ij = −P_ij / P_jj off the diagonal, P = (K + reg · s · I)⁻¹: ridge of column j on the others."""
         diagonal = ntk.diagonal(self._norms, d=self._d, depth=depth)
         added = ridge.shift(diagonal, reg=reg, scale="mean_diagonal")
+        ridge.check_rows(sp.csr_array(self._x.T), added, diagonal, reg)
         out, pivots = _weights()(_kernel(self._d, depth)(self._products, self._norms), np.float32(added))
         ridge.check_pivots(0, np.asarray(pivots), diagonal + np.float32(added), reg)
         return out

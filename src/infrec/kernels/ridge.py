@@ -3,13 +3,14 @@
 The scale s is part of the call. `scale="mean_diagonal"` is what the published numbers use (s = tr K / n, so
 that the same `reg` means the same on data of any size); `scale="absolute"` is s = 1, as the paper's formula
 reads. One factorisation serves every use of a `reg`. A matrix that is not positive definite in the arithmetic
-at hand raises `SolveError`; NaN is never returned.
+at hand raises `SolveError`; NaN is never returned. Where rows are the same and `reg` is 0, K is singular: the
+rows say so, not a pivot, whose rounding differs between CPUs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.linalg.lapack as lapack
@@ -55,8 +56,12 @@ def factorise(
     reg: float,
     scale: Scale = "mean_diagonal",
     work: Float[np.ndarray, "n n"] | None = None,
+    rows: sp.csr_array | None = None,
 ) -> Factor:
-    """Cholesky of K + reg · s · I, in `work` where one is lent (C order), so that a path needs one copy."""
+    """Cholesky of K + reg · s · I, in `work` where one is lent (C order), so that a path needs one copy.
+
+    rows: whose kernel K is, for `check_rows`.
+    """
     if k.dtype not in (np.float32, np.float64):
         raise ConfigError(f"the kernel is {k.dtype}; expected float32 or float64.")
     added = shift(np.diagonal(k), reg=reg, scale=scale)
@@ -64,6 +69,8 @@ def factorise(
     np.copyto(a, k)
     a.ravel()[:: len(a) + 1] += k.dtype.type(added)
     diagonal = np.diagonal(a).copy()
+    if rows is not None:
+        check_rows(rows, added, np.diagonal(k), reg)
     (potrf,) = lapack.get_lapack_funcs(("potrf",), (a,))
     # a.T is the same symmetric matrix in Fortran order: LAPACK works in place, without a copy.
     upper, info = potrf(a.T, lower=False, overwrite_a=True, clean=False)
@@ -71,14 +78,42 @@ def factorise(
     return Factor(upper, added)
 
 
+def check_rows(rows: sp.csr_array, added: float, diagonal: Float[np.ndarray, " n"], reg: float) -> None:
+    """Refuse a kernel of rows some of which are the same, where what `reg` adds is lost in rounding.
+
+    Two equal rows leave a pivot of twice what was added. Below half of what `check_pivots` asks for, rounding
+    would decide.
+    """
+    if added > _lost_in_rounding(len(diagonal), diagonal.dtype) * float(diagonal.max(initial=0.0)):
+        return
+    same = repeated_rows(rows)
+    if same:
+        raise SolveError(
+            f"the kernel plus reg={reg:g} is not positive definite in {diagonal.dtype} ({same} of "
+            f"{rows.shape[0]} rows are the same as another one); use a larger reg."
+        )
+
+
+def repeated_rows(rows: sp.csr_array) -> int:
+    """How many rows are the same as an earlier one: equal sums of random marks of their entries, in order."""
+    marks = rows.astype(np.float64) @ generator(0, "marks of rows").standard_normal(rows.shape[1])
+    return int(rows.shape[0] - len(np.unique(marks)))
+
+
+def _lost_in_rounding(n: int, dtype: np.dtype[Any]) -> float:
+    """What a sum of n terms may be wrong by, of the largest: four times the usual √n roundings."""
+    return float(4 * np.sqrt(n) * np.finfo(dtype).eps)
+
+
 def check_pivots(
     info: int, pivots: Float[np.ndarray, " n"], diagonal: Float[np.ndarray, " n"], reg: float
 ) -> None:
     """Refuse a pivot that is only rounding error: its solution would be finite, and meaningless."""
-    n, eps = len(diagonal), float(np.finfo(diagonal.dtype).eps)
+    n = len(diagonal)
+    least = _lost_in_rounding(n, diagonal.dtype)
     # nan_to_num: JAX marks a failed factorisation with NaN where LAPACK says which row it was.
     dubious = info - 1 if info > 0 else int(np.argmin(np.nan_to_num(pivots) ** 2 / diagonal)) if n else 0
-    if info > 0 or (n and not pivots[dubious] ** 2 > 4 * np.sqrt(n) * eps * diagonal[dubious]):
+    if info > 0 or (n and not pivots[dubious] ** 2 > least * diagonal[dubious]):
         raise SolveError(
             f"the kernel plus reg={reg:g} is not positive definite in {diagonal.dtype} (row {dubious} of {n} "
             "depends on the rows before it); use a larger reg, or float64 if no two rows are the same."
@@ -138,7 +173,6 @@ def with_cause(failure: SolveError, x: sp.csr_array, reg: float, dtype: str) -> 
         weights = f"weights of up to {x.data.max():g} overflow; use smaller ones"
         cause: object = f"{weights} or float64." if dtype == "float32" else f"{weights}."
     else:
-        marks = x.astype(np.float64) @ generator(0, "marks of rows").standard_normal(x.shape[1])
-        same = x.shape[0] - len(np.unique(marks))
+        same = repeated_rows(x)
         cause = f"{same} users have the history of another one; use a larger reg." if same else failure
     return SolveError(f"the kernel solve failed (n={x.shape[0]}, reg={reg:g}, {dtype}): {cause}")

@@ -66,13 +66,15 @@ class EASE(Recommender):
         x = interactions.matrix
         few = _FEW * x.shape[0] <= x.shape[1]
         progress("gram matrix", 0, 1)
-        products = gram.gram(x if few else sp.csr_array(x.T))
+        rows = x if few else sp.csr_array(x.T)
+        products = gram.gram(rows)
         progress("gram matrix", 1, 1)
         for changes in variants:
             model = self.with_settings(**changes)
             model._log = interactions
             try:
-                factor = ridge.factorise(products, reg=float(model.settings.reg), scale="absolute")
+                reg = float(model.settings.reg)
+                factor = ridge.factorise(products, reg=reg, scale="absolute", rows=rows)
                 model._weights = (
                     _from_users(factor, x) if few else zero_diagonal(factor.inverse(consume=True))
                 )

@@ -121,13 +121,14 @@ class ItemSide:
         weighted, self._depth = self.inputs(matrix, scales), depth
         self._there = resident.Columns(weighted) if resident.Columns.fits(*weighted.shape) else None
         if self._there is None:
-            self._kernel = gram.kernel(sp.csr_array(weighted.T), depth=depth)
+            self._items = sp.csr_array(weighted.T)
+            self._kernel = gram.kernel(self._items, depth=depth)
 
     def weights(self, reg: float) -> NDArray[np.float32]:
         """B, items × items."""
         if self._there is not None:
             return np.array(self._there.weights(self._depth, reg))
-        return zero_diagonal(ridge.factorise(self._kernel, reg=reg).inverse(consume=True))
+        return zero_diagonal(ridge.factorise(self._kernel, reg=reg, rows=self._items).inverse(consume=True))
 
     @staticmethod
     def inputs(matrix: sp.csr_array, scales: Scales) -> sp.csr_array:

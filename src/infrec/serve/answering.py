@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.errors import InfrecError
+from infrec.kernels.gram import FEW
 from infrec.metrics.ranking import top_k
 from infrec.serve.catalogue import Id, compact
 from infrec.serve.problems import Problem
@@ -51,7 +52,7 @@ class _Ready:
 
 
 def recommend(served: Served, wishes: Sequence[Wish]) -> list[bytes | Exception]:
-    """The answers as JSON, or what is wrong with a wish; all histories are scored in one product."""
+    """The answers as JSON, or what is wrong with a wish; histories are scored together."""
     ready: list[_Ready] = []
     out: list[bytes | Exception] = [Problem(500, "internal", "no answer was made.")] * len(wishes)
     places = []
@@ -151,17 +152,10 @@ def _scores(served: Served, rows: sp.csr_array, users: list[Id | None]) -> NDArr
     names = None
     if any(user is not None for user in users):  # a model may have learnt something for them
         names = [_NOBODY if users[at] is None else users[at] for at in known]
-    if len(known) < served.least_rows:
-        # BLAS multiplies a few rows in another order than many. Filled up, an answer is the same to the last
-        # bit whoever shares its batch.
-        times = -(-served.least_rows // len(known))
-        sizes = np.tile(np.diff(asked.indptr), times)
-        asked = sp.csr_array(
-            (np.tile(asked.data, times), np.tile(asked.indices, times), np.append(0, np.cumsum(sizes))),
-            shape=(len(sizes), rows.shape[1]),
-        )
-        names = names and names * times
-    scores = served.model.score(asked, users=names)[: len(known)]
+    scores = np.empty((len(known), rows.shape[1]), np.float32)
+    for start in range(0, len(known), FEW):  # so few at a time are scored the same in any company
+        some = slice(start, start + FEW)
+        scores[some] = served.model.score(asked[some], users=names and names[some])
     if len(known) == rows.shape[0]:
         return scores
     out = np.repeat(served.popularity[None, :], rows.shape[0], axis=0)

@@ -16,7 +16,6 @@ from infrec.serve.problems import Problem
 
 LIKES = 5  # titles that say what a user likes
 MOST_USERS, MOST_INTERACTIONS = 2_000, 200_000  # of a summary that is sent to be drawn
-_SMALL_PRODUCT = 1_000_000  # multiplications up to which OpenBLAS calls a product small
 
 
 @dataclass(eq=False)
@@ -82,12 +81,6 @@ class Served:
     def people(self) -> Interactions:
         """The users that an explanation is a sum over: the model's centres."""
         return getattr(self.model, "centres", self.log)
-
-    @cached_property
-    def least_rows(self) -> int:
-        """Rows below which a product of ∞-AE might take BLAS' path for small ones, which adds in another
-        order; and one row is never a product of matrices."""
-        return max(2, 1 + _SMALL_PRODUCT // (self.people.n_users * self.log.n_items))
 
     def likes(self, user: int) -> list[str]:
         """What a synthetic user is best described by; of a real one nothing is told."""
