@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 import typer.main
 
-from infrec import models
 from infrec.cli.app import UsageError, app
 
 ROOT = Path(__file__).parent.parent
@@ -90,24 +88,6 @@ def test_every_command_helps_and_takes_json(path: tuple[str, ...], command: Any)
 def test_global_options_are_documented() -> None:
     missing = [name for name in options(TREE) if f"`{name}`" not in CLI and f"`infrec {name}`" not in CLI]
     assert not missing
-
-
-@pytest.mark.parametrize("name", models.NAMES)
-def test_every_model_setting_is_documented(name: str) -> None:
-    table = CLI[CLI.index("## Models and their settings") :].split("\n## ")[0]
-    rows = [
-        [cell.strip(" `") for cell in line.split("|")[1:3]]
-        for line in table.splitlines()
-        if line.startswith("|")
-    ]
-    documented: dict[str, set[str]] = {}
-    model = ""
-    for first, setting in rows[2:]:
-        model = first or model
-        documented.setdefault(model, set()).add(setting)
-    assert name in documented, f"docs/cli.md does not list the model {name}"
-    fields = {field.name for field in dataclasses.fields(models.create(name).settings)}
-    assert fields == documented[name] - {"none"}
 
 
 def examples() -> list[tuple[str, str]]:

@@ -81,7 +81,7 @@ def open_model(name: str, pairs: Sequence[str] | None, seed: int) -> Recommender
 
     default = models.create(check_model(name))
     seeded = {"seed": seed} if hasattr(default.settings, "seed") else {}
-    return models.create(name, **(seeded | parse_settings(name, default.settings, pairs or ())))
+    return models.create(name, **(seeded | default.settings_type.parse(pairs or (), name)))
 
 
 def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
@@ -100,54 +100,3 @@ def search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence
     if not isinstance(model, Trained):
         return None  # its open settings are "auto"
     return {name: values for name, values in model.search_space.items() if name not in fixed}
-
-
-def parse_settings(name: str, settings: Any, pairs: Sequence[str]) -> dict[str, Any]:
-    """`key=value` texts as values of the types that the model's settings have."""
-    from dataclasses import fields
-    from typing import get_type_hints
-
-    types = get_type_hints(type(settings))
-    known = [field.name for field in fields(settings)]
-    parsed: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        key = key.strip()
-        if not equals:
-            raise typer.BadParameter(f"{pair!r} is not of the form key=value.", param_hint="--set")
-        if key not in known:
-            has = ", ".join(known) if known else "none"
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise typer.BadParameter(
-                f"{name} has no setting {key!r}.{hint} Its settings: {has}.", param_hint="--set"
-            )
-        parsed[key] = _value(key, text.strip(), types[key])
-    return parsed
-
-
-def _value(key: str, text: str, hint: Any) -> Any:
-    """One setting's text as the type its annotation names (`float | Literal["auto"]`, `int`, …)."""
-    from typing import Literal, get_args, get_origin
-
-    members = get_args(hint) if get_origin(hint) not in (None, Literal) else (hint,)
-    words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
-    if text in words:
-        return text
-    if type(None) in members and text.lower() == "none":
-        return None
-    if bool in members and text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        if kind in members:
-            try:
-                return kind(text)
-            except ValueError:
-                continue
-    if str in members:
-        return text
-    expected = [kind.__name__ for kind in (bool, int, float) if kind in members] + [
-        str(word) for word in words
-    ]
-    expected += ["none"] if type(None) in members else []
-    raise typer.BadParameter(f"{key} is {text!r}; expected {' or '.join(expected)}.", param_hint="--set")
