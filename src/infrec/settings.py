@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, Self, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from infrec.errors import ConfigError
 
 AUTO: Final = "auto"
@@ -187,21 +185,20 @@ def _metadata(cls: type[Settings], key: str) -> dict[str, Any]:
 
 def _python_value(value: Any) -> Any:
     """Python's own numbers for numpy's, which a sweep over an array brings and no manifest holds."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, list | tuple | np.ndarray):
-        return tuple(_python_value(each) for each in value)
-    return value
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(_python_value(each) for each in value) if isinstance(value, list | tuple) else value
 
 
 def _checked(field: dataclasses.Field[Any], kind: Kind, value: Any) -> Any:
     """The value, after checking that the setting allows it."""
     limits = field.metadata
     if kind.sequence and isinstance(value, tuple):
-        sound = bool(value) and all(_is_number_within(each, kind, limits) for each in value)
+        sound = all(
+            isinstance(each, str) if kind.text else _is_number_within(each, kind, limits) for each in value
+        ) and bool(value or kind.text)
     else:
         sound = (
-            (isinstance(value, str) and (kind.text or value in kind.words))
+            (isinstance(value, str) and (value in kind.words or (kind.text and not kind.sequence)))
             or (value is None and kind.none)
             or (isinstance(value, bool) and kind.flag)
             or (not kind.sequence and _is_number_within(value, kind, limits))
@@ -240,7 +237,7 @@ def _expected(field: dataclasses.Field[Any], kind: Kind) -> str:
         parts.append(f"one or more of: {word}" if kind.sequence else word)
     parts += ["true", "false"] if kind.flag else []
     parts += [repr(word) for word in kind.words]
-    parts += ["a text"] if kind.text else []
+    parts += ["texts" if kind.sequence else "a text"] if kind.text else []
     parts += ["none"] if kind.none else []
     return f"{', '.join(parts[:-1])} or {parts[-1]}" if len(parts) > 1 else parts[0]
 
