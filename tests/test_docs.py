@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from typing import Any
 
 import typer.main
 
-from infrec import models
 from infrec.cli.app import UsageError, app
 
 ROOT = Path(__file__).parent.parent
@@ -93,26 +91,6 @@ def test_every_command_helps_and_takes_json() -> None:
 def test_global_options_are_documented() -> None:
     missing = [name for name in options(TREE) if f"`{name}`" not in CLI and f"`infrec {name}`" not in CLI]
     assert not missing
-
-
-def test_every_model_setting_is_documented() -> None:
-    table = CLI[CLI.index("## Models and their settings") :].split("\n## ")[0]
-    rows = [
-        [cell.strip(" `") for cell in line.split("|")[1:3]]
-        for line in table.splitlines()
-        if line.startswith("|")
-    ]
-    documented: dict[str, set[str]] = {}
-    model = ""
-    for first, setting in rows[2:]:
-        model = first or model
-        documented.setdefault(model, set()).add(setting)
-    fields = {
-        name: {field.name for field in dataclasses.fields(models.create(name).settings)}
-        for name in models.NAMES
-    }
-    assert fields == {name: documented.get(name, set()) - {"none"} for name in models.NAMES}
-    assert set(documented) >= set(models.NAMES)
 
 
 def examples() -> list[tuple[str, str]]:

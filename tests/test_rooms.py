@@ -8,7 +8,7 @@ from pathlib import Path
 import infrec
 
 SOURCE = Path(infrec.__file__).parent
-GROUND_FLOOR = ("errors", "randomness", "progress", "artifacts")
+GROUND_FLOOR = ("errors", "settings", "randomness", "progress", "artifacts")
 ROOMS = (
     "data",
     "splits",

@@ -61,7 +61,7 @@ def test_missing_column_names_what_is_there(infrec: Infrec, tmp_path: Path) -> N
         (("evaluate", "demo", "--model", "eas"), "Did you mean ease"),
         (("evaluate", "demo", "--set", "regg=5"), "reg"),
         (("evaluate", "demo", "--set", "reg"), "key=value"),
-        (("evaluate", "demo", "--set", "depth=deep"), "int"),
+        (("evaluate", "demo", "--set", "depth=deep"), "a whole number"),
         (("evaluate", "demo", "--set", "reg=-1"), "reg"),
         (("evaluate", "demo", "--protocol", "paper"), "paper-code"),
         (("evaluate", "demo", "--no-search", "--search", "3"), "--no-search"),

@@ -77,7 +77,7 @@ def test_a_folder_beside_the_summary_is_not_removed(infrec: Infrec, ratings: Pat
         (("--set", "seed=7"), "use --seed"),
         (("--set", "users=3"), "use --users"),
         (("--set", "mode=soft"), "use --mode"),
-        (("--set", "reg_grid=1"), "reg_grid is a list"),
+        (("--set", "reg_grid=1,x"), "reg_grid is '1,x'; expected one or more"),
         (("--mechanism", "gradients"), "needs --epsilon"),
     ],
 )

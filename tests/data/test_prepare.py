@@ -23,16 +23,16 @@ from infrec.data import Interactions
 from infrec.data.prepare import prepare
 from infrec.data.prepared import Prepared, is_prepared
 from infrec.data.read import read
+from infrec.data.read_options import ReadOptions
 from infrec.data.registry import find_sources
-from infrec.data.rows import Options
 from infrec.data.sources import TableSource
 from infrec.errors import ArtifactError, ConfigError, DataError
 
 
 def prepared(path: Path, out: Path, *, block: int = 3, partition: int = 4, **options: Any) -> Interactions:
-    wanted = [str(name) for name in Options(**options).names.values() if name is not None]
+    wanted = [str(name) for name in ReadOptions(**options).columns.values() if name is not None]
     source, items = find_sources(path, wanted)
-    prepare(source, out, Options(**options), items, block=block, partition=partition)
+    prepare(source, out, ReadOptions(**options), items, block=block, partition=partition)
     return read(out)
 
 

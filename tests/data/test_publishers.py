@@ -108,12 +108,13 @@ def test_amazon_and_douban(tmp_path: Path) -> None:
         {"m.csv": b"B00005N7P0,AH2IFH762VY5U,5.0,1005177600\n0123456789,A3JPFWKS83R49V,3.0,1174694400\n"},
     )
     folder(tmp_path, {"d.dat": b"1\t1630\t4\n1\t1181\t4\n2\t1630\t5\n"})
-    from infrec.data.assemble import Options, assemble
+    from infrec.data.assemble import assemble
+    from infrec.data.read_options import ReadOptions
 
-    for log in (assemble(amazon(Folder(tmp_path), "m.csv"), Options()), read(tmp_path / "m.csv")):
+    for log in (assemble(amazon(Folder(tmp_path), "m.csv"), ReadOptions()), read(tmp_path / "m.csv")):
         assert log.items.ids.to_pylist() == ["0123456789", "B00005N7P0"]
         assert log.users.ids.to_pylist() == ["A3JPFWKS83R49V", "AH2IFH762VY5U"]
-    assert assemble(douban(Folder(tmp_path), "d.dat"), Options()).n_interactions == 3
+    assert assemble(douban(Folder(tmp_path), "d.dat"), ReadOptions()).n_interactions == 3
 
 
 @pytest.mark.parametrize("chunk", [7, 24, 50, 1000])

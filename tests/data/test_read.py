@@ -259,6 +259,14 @@ def test_ratings_are_never_weights_and_numbered_splits_count() -> None:
     assert [log.parts[name].nnz for name in ("train", "val", "test")] == [1, 0, 1]
 
 
+def test_the_parts_of_a_split_have_several_names() -> None:
+    names = ["train", "Training", "val", "valid", "validation", "dev", "test", " testing "]
+    log = from_frame({"user": range(8), "item": [1] * 8, "split": names})
+    assert log.parts is not None
+    rows = {name: part.nonzero()[0].tolist() for name, part in log.parts.items()}
+    assert rows == {"train": [0, 1], "val": [2, 3, 4, 5], "test": [6, 7]}
+
+
 def test_titles_from_an_items_table_or_the_log_itself(tmp_path: Path) -> None:
     items = pa.table(
         {"movieId": [30, 10, 99], "title": ["Thirty", "Ten", "Nobody's"], "genre": ["A", "B", "C"]}

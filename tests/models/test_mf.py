@@ -56,6 +56,16 @@ def test_folding_in_is_ridge_on_what_was_learnt(fitted: MF, small_log: Interacti
     np.testing.assert_allclose(fitted.score(small_log.matrix), expected, atol=1e-3)
 
 
+def test_an_item_that_nobody_had_says_nothing_of_a_stranger(small_log: Interactions) -> None:
+    """A history with it is scored as the history without it, to the last bit: its vector is left out."""
+    likes = small_log.matrix.toarray()
+    likes[:, 7] = 0
+    model = MF(latent=8, epochs=2).fit(Interactions.from_csr(likes))
+    without, with_it = likes[:5].copy(), likes[:5].copy()
+    with_it[:, 7] = 1
+    np.testing.assert_array_equal(*(model.score(sp.csr_array(rows)) for rows in (without, with_it)))
+
+
 def test_folding_in_is_nearly_as_good(fitted: MF, small_log: Interactions) -> None:
     learnt, folded = fitted.fitted_scores(slice(None)), fitted.score(small_log.matrix)
     same = [np.corrcoef(one, other)[0, 1] for one, other in zip(learnt, folded, strict=True)]

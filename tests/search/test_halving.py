@@ -108,6 +108,12 @@ def test_halving_costs_a_fraction_of_the_whole_grid() -> None:
     assert found.candidates[26].dropped == "27 of 27 after 3 epochs"
 
 
+def test_nobody_goes_on_before_a_third_is_known() -> None:
+    """The first is the better of two, but not the best of three: it never leaves the first rung."""
+    _, begun, _ = race([2.0, 1.0, 3.0], seconds=1e9)
+    assert [curve.epoch for curve in begun] == [3, 3, 81]
+
+
 def test_a_survivor_goes_on_from_where_it_stopped() -> None:
     _, begun, _ = race([float(n) for n in range(9, 0, -1)], seconds=1e9)
     best = begun[0]

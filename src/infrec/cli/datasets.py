@@ -172,16 +172,14 @@ def prepare(
     from infrec.data import prepare as preparing
     from infrec.data.prepared import Prepared
     from infrec.data.registry import find_sources
-    from infrec.data.rows import Options
     from infrec.kernels import memory
 
-    how = Options(**reading.options)
-    wanted = [str(name) for name in how.names.values() if name is not None]
+    wanted = [str(name) for name in reading.columns.values() if name is not None]
     with console.bars() as progress:
         rows, about_items = find_sources(source, wanted, progress)
         needed = preparing.memory_needed(text=rows.from_text)
         memory.require(needed, "preparing a dataset", "close other programs")
-        preparing.prepare(rows, out, how, about_items, progress=progress)
+        preparing.prepare(rows, out, reading, about_items, progress=progress)
     console.saved(out)
     found = Prepared.open(out)
     facts = {name: found.manifest[name] for name in ("users", "items", "interactions", "rows", "dropped")}

@@ -271,7 +271,7 @@ def distill(
 
     given: dict[str, object] = {"start": start and start.value, "targets": targets and targets.value}
     given |= {"hidden": hidden, "tau": tau, "steps": steps}
-    settings = options.parse_settings("distill", Config(), distinct(set_ or ())) | {
+    settings = Config.parse(distinct(set_ or ()), "distill") | {
         name: value for name, value in given.items() if value is not None
     }
     if loss is not None:

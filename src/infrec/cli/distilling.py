@@ -54,17 +54,12 @@ class Source:
 
 
 def distinct(pairs: Sequence[str]) -> Sequence[str]:
-    """What `--set` may say: what has no option of its own, in one word or number."""
+    """The pairs of `--set`, after refusing settings that have an option of their own."""
     for pair in pairs:
         name = pair.partition("=")[0].strip()
         if name in _OWN_OPTIONS:
             option = "--" + name.replace("_", "-")
             raise typer.BadParameter(f"{name} has an option of its own; use {option}.", param_hint="--set")
-        if name == "reg_grid":
-            raise typer.BadParameter(
-                "reg_grid is a list, which --set cannot take; set it in Python, or set reg.",
-                param_hint="--set",
-            )
     return pairs
 
 

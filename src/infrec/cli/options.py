@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from infrec.settings import Kind
+from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
     from infrec.models import Candidate, Recommender
@@ -81,7 +87,7 @@ def open_model(name: str, pairs: Sequence[str] | None, seed: int) -> Recommender
 
     default = models.create(check_model(name))
     seeded = {"seed": seed} if hasattr(default.settings, "seed") else {}
-    return models.create(name, **(seeded | parse_settings(name, default.settings, pairs or ())))
+    return models.create(name, **(seeded | default.settings_type.parse(pairs or (), name)))
 
 
 def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
@@ -102,52 +108,74 @@ def search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence
     return {name: values for name, values in model.search_space.items() if name not in fixed}
 
 
-def parse_settings(name: str, settings: Any, pairs: Sequence[str]) -> dict[str, Any]:
-    """`key=value` texts as values of the types that the model's settings have."""
-    from dataclasses import fields
-    from typing import get_type_hints
+# ---- options from settings ---------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Shown:
+    """How a setting appears as an option: what stands for its value, its panel, another flag or help text."""
 
-    types = get_type_hints(type(settings))
-    known = [field.name for field in fields(settings)]
-    parsed: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        key = key.strip()
-        if not equals:
-            raise typer.BadParameter(f"{pair!r} is not of the form key=value.", param_hint="--set")
-        if key not in known:
-            has = ", ".join(known) if known else "none"
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise typer.BadParameter(
-                f"{name} has no setting {key!r}.{hint} Its settings: {has}.", param_hint="--set"
-            )
-        parsed[key] = _value(key, text.strip(), types[key])
-    return parsed
+    metavar: str | None = None
+    panel: str | None = None
+    flag: str | None = None
+    help: str | None = None
 
 
-def _value(key: str, text: str, hint: Any) -> Any:
-    """One setting's text as the type its annotation names (`float | Literal["auto"]`, `int`, …)."""
-    from typing import Literal, get_args, get_origin
+def with_settings(
+    parameter: str, settings: type[SettingsType], *, panel: str | None = None, **shown: Shown
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: where a command has `parameter`, it gets one option for each setting that is shown.
 
-    members = get_args(hint) if get_origin(hint) not in (None, Literal) else (hint,)
-    words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
-    if text in words:
-        return text
-    if type(None) in members and text.lower() == "none":
-        return None
-    if bool in members and text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        if kind in members:
-            try:
-                return kind(text)
-            except ValueError:
-                continue
-    if str in members:
-        return text
-    expected = [kind.__name__ for kind in (bool, int, float) if kind in members] + [
-        str(word) for word in words
-    ]
-    expected += ["none"] if type(None) in members else []
-    raise typer.BadParameter(f"{key} is {text!r}; expected {' or '.join(expected)}.", param_hint="--set")
+    The command receives an object of `settings`, made (and so checked) from what was given.
+
+    Args:
+        parameter: The name of the command's parameter that is replaced.
+        settings: The class whose settings are offered.
+        panel: The panel of the help text, where `Shown` names none.
+        **shown: The settings that are offered, and how.
+    """
+    options = [_option(settings, name, how, panel) for name, how in shown.items()]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        for own in inspect.signature(command, eval_str=True).parameters.values():
+            keyword = own.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            parameters += options if own.name == parameter else [keyword]
+
+        @functools.wraps(command)
+        def with_options(**given: Any) -> None:
+            values = {each.name: given.pop(each.name) for each in options}
+            command(**given, **{parameter: settings(**values)})
+
+        del with_options.__wrapped__  # typer must see this signature, not the one behind it
+        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {each.name: each.annotation for each in parameters}
+        return with_options
+
+    return decorate
+
+
+def _option(settings: type[SettingsType], name: str, how: Shown, panel: str | None) -> inspect.Parameter:
+    """One setting as a parameter that typer understands."""
+    field = next(field for field in fields(settings) if field.name == name)
+    text = how.help or field.metadata["help"]
+    option = typer.Option(
+        how.flag or "--" + name.replace("_", "-"),
+        metavar=how.metavar,
+        help=f"{text[0].upper()}{text[1:]}.",
+        rich_help_panel=how.panel or panel,
+    )
+    annotation: Any = Annotated[_option_type(settings.kinds()[name]), option]
+    assert field.default is not MISSING
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation
+    )
+
+
+def _option_type(kind: Kind) -> Any:
+    """The type of an option's value; settings check its range."""
+    if kind.flag:
+        return bool
+    value: Any = str if kind.text else kind.number
+    if kind.words and kind.number is None and not kind.text:
+        value = Literal[kind.words]
+    value = list[value] if kind.sequence else value
+    return value | None if kind.none else value

@@ -1,6 +1,24 @@
-"""Files and frames become `Interactions`."""
+"""Files and frames become `Interactions`. Names are imported when first used: options need no Arrow."""
 
-from infrec.data.interactions import Interactions, ReadReport
-from infrec.data.vocabulary import Vocabulary
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from infrec.data.interactions import Interactions, ReadReport
+    from infrec.data.vocabulary import Vocabulary
+
+_HOME = {
+    "Interactions": "infrec.data.interactions",
+    "ReadReport": "infrec.data.interactions",
+    "Vocabulary": "infrec.data.vocabulary",
+}
 
 __all__ = ["Interactions", "ReadReport", "Vocabulary"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'infrec.data' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

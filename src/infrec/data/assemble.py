@@ -12,8 +12,9 @@ import scipy.sparse as sp
 
 from infrec.data import columns as col
 from infrec.data.arrow import constant, from_numpy, to_numpy
-from infrec.data.interactions import PARTS, Duplicates, Interactions, ReadReport
-from infrec.data.rows import Options, Rules, at, counts
+from infrec.data.interactions import PARTS, Interactions, ReadReport
+from infrec.data.read_options import Duplicates, ReadOptions
+from infrec.data.rows import Rules, at, counts
 from infrec.data.sources import Source
 from infrec.data.values import is_text, texts, whole
 from infrec.data.vocabulary import Vocabulary
@@ -27,7 +28,7 @@ REPEATED = "repeated (user, item) pair"
 
 
 def assemble(
-    source: Source, options: Options, items: Source | None = None, progress: Progress = silent
+    source: Source, options: ReadOptions, items: Source | None = None, progress: Progress = silent
 ) -> Interactions:
     """Read a source into `Interactions`."""
     rules = Rules(source, options)

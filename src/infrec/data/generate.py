@@ -22,8 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from infrec.data.arrow import from_numpy
-from infrec.data.assemble import Options, assemble
+from infrec.data.assemble import assemble
 from infrec.data.interactions import Interactions
+from infrec.data.read_options import ReadOptions
 from infrec.data.sources import TableSource
 from infrec.data.world import BLOCK, World
 from infrec.errors import DataError
@@ -48,7 +49,7 @@ def generate(
     Items that nobody met are not in it. For a log that does not fit in memory, see `write_parquet`.
     """
     rows, films = tables(users, items, interactions, seed)
-    return assemble(TableSource(rows, "the generated log"), Options(), TableSource(films, "its items"))
+    return assemble(TableSource(rows, "the generated log"), ReadOptions(), TableSource(films, "its items"))
 
 
 def tables(users: int, items: int, interactions: int, seed: int) -> tuple[pa.Table, pa.Table]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ from infrec.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Duplicates = Literal["first", "sum"]
 PARTS = ("train", "val", "test")
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from infrec.data import assemble
 from infrec.data.arrow import from_numpy
-from infrec.data.rows import Options
+from infrec.data.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,9 @@ class Written:
     per_item: NDArray[np.int64]
 
 
-def write(path: Path, rows: NDArray[Any], first: int, users: int, items: int, options: Options) -> Written:
+def write(
+    path: Path, rows: NDArray[Any], first: int, users: int, items: int, options: ReadOptions
+) -> Written:
     """Sort, merge and write the rows of users first … first + users − 1."""
     shape = (users, items)
     user, item = rows["user"] - np.int32(first), np.ascontiguousarray(rows["item"])

@@ -32,7 +32,8 @@ from infrec import artifacts
 from infrec.data import assemble
 from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.partition import Written, write
-from infrec.data.rows import Options, Rules, at, counts
+from infrec.data.read_options import ReadOptions
+from infrec.data.rows import Rules, at, counts
 from infrec.data.sources import BLOCK, Source
 from infrec.data.values import is_text, whole, whole_numbers
 from infrec.data.vocabulary import Vocabulary
@@ -66,7 +67,7 @@ class _Found:
 def prepare(
     source: Source,
     out: str | os.PathLike[str],
-    options: Options | None = None,
+    options: ReadOptions | None = None,
     items: Source | None = None,
     *,
     partition: int | None = None,
@@ -75,7 +76,7 @@ def prepare(
     progress: Progress = silent,
 ) -> Path:
     """Write the dataset `out` from the rows of a source, and what is known of its items."""
-    options = options or Options()
+    options = options or ReadOptions()
     if (other := artifacts.kind_of(out)) not in (None, KIND):
         raise ArtifactError(f"{out} holds a {other}; expected a new directory, or an older dataset.")
     manifest: dict[str, Any] = {}
@@ -271,7 +272,7 @@ def _third_pass(
     kind: np.dtype[Any],
     place: NDArray[np.int32],
     shape: tuple[int, int],
-    options: Options,
+    options: ReadOptions,
     threads: int,
     progress: Progress,
 ) -> list[Written]:

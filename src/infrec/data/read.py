@@ -9,8 +9,9 @@ from typing import Any, BinaryIO, cast
 
 from infrec.data import prepared, publishers
 from infrec.data.archive import Folder, Zip
-from infrec.data.assemble import Options, assemble, item_info
-from infrec.data.interactions import Duplicates, Interactions
+from infrec.data.assemble import assemble, item_info
+from infrec.data.interactions import Interactions
+from infrec.data.read_options import Duplicates, ReadOptions
 from infrec.data.sources import ParquetSource, Source, TableSource, missing
 from infrec.data.text import TextSource
 from infrec.errors import ConfigError, DataError
@@ -41,10 +42,10 @@ def read(
     items: a file or frame about items (titles, genres), joined on the item.
     A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
     """
-    options = Options(user, item, rating, time, weight, positive, duplicates, strict)
+    options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict)
     if prepared.is_prepared(path):
         return _read_prepared(path, options, items, progress)
-    wanted = [str(name) for name in options.names.values() if name is not None]
+    wanted = [str(name) for name in options.columns.values() if name is not None]
     source, about_items = sources(path, wanted)
     if items is not None:
         about_items = items_source(items)
@@ -52,11 +53,11 @@ def read(
 
 
 def _read_prepared(
-    path: str | os.PathLike[str], options: Options, items: Any, progress: Progress
+    path: str | os.PathLike[str], options: ReadOptions, items: Any, progress: Progress
 ) -> Interactions:
     """A prepared dataset as it is: what counts was decided when it was prepared."""
-    default = Options()
-    given = (*options.names, "positive", "duplicates", "strict")
+    default = ReadOptions()
+    given = (*options.columns, "positive", "duplicates", "strict")
     asked = [name for name in given if getattr(options, name) != getattr(default, name)]
     if asked:
         raise ConfigError(
@@ -84,7 +85,7 @@ def from_frame(
     progress: Progress = silent,
 ) -> Interactions:
     """Like `read`, from any dataframe that speaks the Arrow C stream protocol, or a mapping of columns."""
-    options = Options(user, item, rating, time, weight, positive, duplicates, strict)
+    options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict)
     return assemble(TableSource(frame), options, None if items is None else items_source(items), progress)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from infrec.data import publishers
 from infrec.data.archive import Folder, Zip
-from infrec.data.assemble import Options, assemble
+from infrec.data.assemble import assemble
 from infrec.data.download import fetch, verify
 from infrec.data.interactions import Interactions
 from infrec.data.read import items_source, read, sources
+from infrec.data.read_options import ReadOptions
 from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
@@ -105,7 +106,7 @@ def load(
     items = options.pop("items", None)
     source, about_items = entry_sources(entry, progress)
     return assemble(
-        source, Options(**options), about_items if items is None else items_source(items), progress
+        source, ReadOptions(**options), about_items if items is None else items_source(items), progress
     )
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from infrec.data import columns as col
 from infrec.data.arrow import to_numpy
-from infrec.data.interactions import Duplicates
+from infrec.data.read_options import ReadOptions
 from infrec.data.sources import Source
 from infrec.data.values import encode, numbers, times, whole
-from infrec.errors import ConfigError, DataError
+from infrec.errors import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,28 +32,6 @@ _PART_NAMES = {
     "testing": 2,
     "2": 2,
 }
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a source is to be read; see `infrec.data.read.read`."""
-
-    user: str | int | None = None
-    item: str | int | None = None
-    rating: str | int | None = None
-    time: str | int | None = None
-    weight: str | int | None = None
-    positive: str | None = None
-    duplicates: Duplicates = "first"
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        if self.duplicates not in ("first", "sum"):
-            raise ConfigError(f"duplicates is {self.duplicates!r}; expected 'first' or 'sum'.")
-
-    @property
-    def names(self) -> dict[str, str | int | None]:
-        return {role: getattr(self, role) for role in ("user", "item", "rating", "time", "weight")}
 
 
 class Kept:
@@ -94,10 +72,10 @@ class Rules:
     """How the rows of a source are read. What a first block decides (the form of times, whether a column is a
     split) holds for all that follow."""
 
-    def __init__(self, source: Source, options: Options) -> None:
+    def __init__(self, source: Source, options: ReadOptions) -> None:
         self.source, self.options = source, options
         self.condition = col.Condition.parse(options.positive) if options.positive is not None else None
-        self.roles = col.roles(source.columns, options.names, source.name)
+        self.roles = col.roles(source.columns, options.columns, source.name)
         if col.normalised(self.roles.get("title", "")) == "name":  # of a person, more likely
             del self.roles["title"]
         self.notes = list(source.notes)

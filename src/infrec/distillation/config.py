@@ -8,14 +8,12 @@ the mean number of interactions, `users` is μ.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from numbers import Integral, Real
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-import numpy as np
-
 from infrec.errors import ConfigError, DataError
+from infrec.settings import Settings, setting
 
 Mode = Literal["discrete", "soft", "published"]
 Start = Literal["popularity", "users", "summary"]
@@ -38,63 +36,84 @@ SEARCH_SPACE: dict[str, tuple[float, ...]] = {"tau": (0.3, 0.5, 0.7, 5.0, 10.0),
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """Settings of a distillation. `Config.of(mode)` has good ones for a mode; `None` means: from the data."""
 
-    mode: Mode = "discrete"
-    users: int = 500
-    start: Start = "popularity"
-    start_scale: float = 1.0
-    start_noise: float = 0.1
-    seed: int = 42
+    mode: Mode = setting("discrete", "form of the summary: 0/1, our fractional one, or as published")
+    users: int = setting(500, "synthetic users", least=1)
+    start: Start = setting("popularity", "starting logits; `summary` where one is carried on")
+    start_scale: float = setting(1.0, "factor of the starting logits", above=0)
+    start_noise: float = setting(0.1, "deviation of normal noise added to them", least=0)
+    seed: int = setting(42, "seed of everything random", least=0)
     # size
-    per_user: float | None = None  # mean interactions of a synthetic user
-    size_power: float | None = None  # row sizes follow the data's activity to this power; 0: all equal
+    per_user: float | None = setting(
+        None, "mean interactions of a synthetic user; –: the data's own, at least 10", above=0
+    )
+    size_power: float | None = setting(
+        None,
+        "row sizes follow the data's activity to this power; –: ½, below 250 users 0: all equal",
+        least=0,
+    )
     # relaxation
-    tau: float = 3.0
-    mass: float | None = None
-    draws: int | None = None
-    surrogate: Literal["softmax", "sigmoid", "identity"] = "softmax"
+    tau: float = setting(3.0, "τ: temperature; in `discrete` the width of the threshold", above=0)
+    mass: float | None = setting(None, "γ of a soft row; –: 100", above=0)
+    draws: int | None = setting(
+        None, "γ: Gumbel draws; –: 200 for ML-1M, 100 where users have few interactions", least=1
+    )
+    surrogate: Literal["softmax", "sigmoid", "identity"] = setting(
+        "softmax", "whose slope stands in for the step's, in `discrete`"
+    )
     # objective
-    loss: Literal["multinomial", "standardised", "binary"] = "multinomial"
-    targets: Literal["own", "others"] = "own"  # a user's own items, or what all others predict for the user
-    hidden: float = 0.0
-    hide_one: bool = False
-    sharpness: float = 1.0
-    user_power: float = 0.0
-    l1: float = 0.0
-    depth: int = 1
-    reg: float = 1.0
-    reg_grid: tuple[float, ...] = REG_GRID
-    reg_rate: float = 0.0  # λ may also follow its own gradient, at this rate of ln λ
-    rechoose: bool = (
-        True  # train on with the λ that was best on validation (but for the one before the first step)
+    loss: Literal["multinomial", "standardised", "binary"] = setting(
+        "multinomial", "on the scores as they are (the paper's code), standardised (ours), or its equation"
+    )
+    targets: Literal["own", "others"] = setting(
+        "own", "the loss asks for a user's own items, or for what all others predict for the user"
+    )
+    hidden: float = setting(
+        0.0, "share of a user's items hidden in each step; `discrete` with own targets: 0.2", least=0, below=1
+    )
+    hide_one: bool = setting(False, "hide at least one item of every user")
+    sharpness: float = setting(1.0, "factor of the scores in the softmax", above=0)
+    user_power: float = setting(0.0, "a user with n targets weighs n^−power", least=0)
+    l1: float = setting(0.0, "λ₂", least=0)
+    depth: int = setting(1, "hidden layers of the network behind the kernel", least=0)
+    reg: float = setting(1.0, "λ to begin with", least=0)
+    reg_grid: tuple[float, ...] = setting(REG_GRID, "λ values tried at each validation", least=0)
+    reg_rate: float = setting(0.0, "above 0, ln λ follows its own gradient at this rate", least=0)
+    rechoose: bool = setting(
+        True, "train on with the best λ of a validation (but for the one before the first step)"
     )
     # schedule
-    steps: int | None = None
-    rate: float = 0.04
-    rate_end: float = 1.0  # of the rate, at the last step; the way there is a cosine
-    average: float = (
-        0.0  # decay of a running mean of the logits, which is then what is validated and released
+    steps: int | None = setting(
+        None,
+        "at most so many; –: 200 (`soft`: 150; `discrete` with own targets on a large log: 400)",
+        least=1,
     )
-    validate_every: int | None = None
-    patience: int | None = 150
-    criterion: str = "HR@100"
-    batch: int | None = None  # users of a mini-batch; None: everybody
-    accumulate: int = 1
-    precision: Literal["default", "highest", "bfloat16"] = "default"  # of the products with real users
+    rate: float = setting(0.04, "learning rate of Adam", above=0)
+    rate_end: float = setting(1.0, "its share at the last step; a cosine leads there", least=0, most=1)
+    average: float = setting(
+        0.0, "decay of a running mean of the logits, which is validated and released", least=0, below=1
+    )
+    validate_every: int | None = setting(
+        None, "steps between two validations; –: 25 (50 of 400; `soft` on a small log: 10)", least=1
+    )
+    patience: int | None = setting(
+        150, "stop after so many steps without improvement; –: never (`--set patience=none`)", least=1
+    )
+    criterion: str = setting("HR@100", "metric that validation maximises")
+    batch: int | None = setting(None, "users of a step; –: everybody", least=1)
+    accumulate: int = setting(1, "batches of a step", least=1)
+    precision: Literal["default", "highest", "bfloat16"] = setting(
+        "default", "of the products with real users (default: TF32 on a GPU)"
+    )
 
     @classmethod
     def of(cls, mode: str = "discrete", **changes: Any) -> Self:
         """The defaults of a mode with some settings changed."""
         if mode not in MODES:
             raise ConfigError(f"mode is {mode!r}; expected one of {', '.join(MODES)}.")
-        unknown = sorted(set(changes) - {f.name for f in fields(cls)})
-        if unknown:
-            raise ConfigError(
-                f"there is no setting {unknown[0]!r}; expected one of "
-                f"{', '.join(f.name for f in fields(cls))}."
-            )
+        cls.check_names(changes, "distill")
         base = {"mode": mode, **DEFAULTS[mode]}
         if changes.get("loss", "standardised") != "standardised":
             changes = {"targets": "own"} | changes  # the other losses know no other
@@ -103,34 +122,7 @@ class Config:
         return cls(**base | changes)
 
     def __post_init__(self) -> None:
-        for setting in fields(self):  # numpy's numbers would fit into no manifest
-            object.__setattr__(self, setting.name, _plain(getattr(self, setting.name)))
-        if not isinstance(self.reg_grid, Iterable):
-            raise ConfigError(
-                f"reg_grid is {self.reg_grid!r}; expected the λ values to try, for example (1, 5)."
-            )
-        object.__setattr__(self, "reg_grid", tuple(_plain(reg) for reg in self.reg_grid))
-        _one_of("mode", self.mode, MODES)
-        _one_of("start", self.start, STARTS)
-        _one_of("surrogate", self.surrogate, ("softmax", "sigmoid", "identity"))
-        _one_of("loss", self.loss, ("multinomial", "standardised", "binary"))
-        _one_of("targets", self.targets, ("own", "others"))
-        _one_of("precision", self.precision, ("default", "highest", "bfloat16"))
-        for name in ("users", "steps", "validate_every", "accumulate", "batch", "draws", "patience"):
-            _check(name, getattr(self, name), "a whole number of at least 1", lambda v: v >= 1 and _whole(v))
-        for name in ("depth", "seed"):
-            _check(name, getattr(self, name), "a whole number of 0 or more", lambda v: v >= 0 and _whole(v))
-        for name in ("tau", "mass", "per_user", "rate", "sharpness", "start_scale"):
-            _check(name, getattr(self, name), "a finite number above 0", lambda v: v > 0)
-        for name in ("l1", "start_noise", "user_power", "size_power", "reg_rate", "reg"):
-            _check(name, getattr(self, name), "a finite number of 0 or more", lambda v: v >= 0)
-        _check("hidden", self.hidden, "at least 0 and less than 1", lambda v: 0 <= v < 1)
-        _check("average", self.average, "at least 0 and less than 1", lambda v: 0 <= v < 1)
-        _check("rate_end", self.rate_end, "between 0 and 1", lambda v: 0 <= v <= 1)
-        if not self.reg_grid:
-            raise ConfigError("reg_grid is empty; expected at least one λ to try.")
-        for reg in self.reg_grid:
-            _check("reg_grid", reg, "finite numbers of 0 or more", lambda v: v >= 0)
+        super().__post_init__()
         if self.targets == "others" and self.loss != "standardised":
             raise ConfigError(
                 f"targets is 'others', but loss is {self.loss!r}; expected loss=standardised, or targets=own."
@@ -187,14 +179,6 @@ class Config:
             rechoose=True,
         )  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
-        """For a manifest."""
-        return asdict(self) | {"reg_grid": list(self.reg_grid)}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        return cls(**{**values, "reg_grid": tuple(values["reg_grid"])})
-
 
 _OURS: dict[str, Any] = {
     "loss": "standardised", "sharpness": 0.25, "user_power": 0.5, "criterion": "NDCG@100", "rate_end": 0.0,
@@ -212,7 +196,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-OPTIONAL = frozenset(setting.name for setting in fields(Config) if str(setting.type).endswith("| None"))
+OPTIONAL = frozenset(name for name, kind in Config.kinds().items() if kind.none)
 
 
 def stated(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,21 +220,3 @@ def default_draws(mean_interactions: float) -> int:
 def default_per_user(mean_interactions: float, n_items: int) -> float:
     """The data's own mean, but no fewer than 10: of shorter rows a summary learns little."""
     return min(max(10.0, mean_interactions), float(n_items))
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ConfigError(f"{name} is {value!r}; expected one of {', '.join(known)}.")
-
-
-def _check(name: str, value: Any, expected: str, holds: Any) -> None:
-    if value is not None and not (isinstance(value, Real) and math.isfinite(value) and holds(value)):
-        raise ConfigError(f"{name} is {value!r}; expected {expected}.")
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, Integral)  # 4.0 is no number of rows

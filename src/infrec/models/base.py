@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
+import inspect
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,8 @@ from infrec.errors import ConfigError, DataError, InfrecError, NotFittedError, S
 from infrec.models import recommending, storage
 from infrec.models.selection import Candidate, best_first, select
 from infrec.progress import Progress, silent
+from infrec.settings import AUTO, Settings
 
-AUTO: Final = "auto"
 INNER_SEED = 42
 
 OnUnknown = Literal["popular", "skip", "error"]
@@ -37,15 +37,25 @@ class Recommender(ABC):
     """
 
     name: ClassVar[str]
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    fallback: ClassVar[
-        Mapping[str, Any]
-    ] = {}  # for "auto" settings when nothing can be held out to choose by
-    decided: ClassVar[frozenset[str]] = frozenset()  # whose "auto" the model decides itself, from the data
-    settings: Any  # a frozen dataclass
+    settings_type: ClassVar[type[Settings]]  # its fields are the constructor's arguments
+    settings: Any  # of that type
+    search_space: ClassVar[
+        Mapping[str, tuple[Any, ...]]
+    ]  # the values to try of each setting that can be searched
+    fallback: ClassVar[Mapping[str, Any]]  # of each "auto", where nothing can be held out to choose by
 
-    def __init__(self, settings: Any) -> None:
-        self.settings = settings
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the settings as the constructor's signature, and their documentation under its own."""
+        super().__init_subclass__(**kwargs)
+        if "settings_type" in vars(cls):
+            cls.search_space = cls.settings_type.search_space()
+            cls.fallback = cls.settings_type.fallbacks()
+            cls.__signature__ = inspect.signature(cls.settings_type)  # type: ignore[attr-defined]
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{cls.settings_type.described()}"
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.settings_type.check_names(settings, self.name)
+        self.settings = self.settings_type(*args, **settings)
         self.candidates: list[Candidate] = []
         self.about: dict[str, Any] = {}  # what the model decided by itself, and why
         self._log: Interactions | None = None
@@ -54,17 +64,21 @@ class Recommender(ABC):
     # ---- settings ------------------------------------------------------------------------------------------
     def with_settings(self, **changes: Any) -> Self:
         """An unfitted variant."""
-        return type(self)(**(dataclasses.asdict(self.settings) | changes))
+        return type(self)(**(self.settings.to_dict() | changes))
 
     @property
     def selected(self) -> dict[str, Any]:
         """The settings in use; after `fit`, none of them is "auto"."""
-        return dataclasses.asdict(self.settings)
+        return self.settings.to_dict()
 
     @property
     def still_open(self) -> list[str]:
         """The settings that are "auto" and are chosen on validation."""
-        return [n for n, value in self.selected.items() if value == AUTO and n not in self.decided]
+        return [
+            n
+            for n, value in self.selected.items()
+            if value == AUTO and n not in self.settings_type.decided_by_data()
+        ]
 
     def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
         """Every combination of values to try: of the settings that are "auto", and of those that `space`
@@ -73,11 +87,7 @@ class Recommender(ABC):
         [{}] when nothing is open. The values are those of `space`, else of the model's own search space.
         """
         space = dict(space or {})
-        unknown = [name for name in space if name not in self.selected]
-        if unknown:
-            raise ConfigError(
-                f"{self.name} has no setting {unknown[0]!r}; it has {', '.join(self.selected)}."
-            )
+        self.settings_type.check_names(space, self.name)
         still_open = [name for name in self.selected if name in self.still_open or name in space]
         values = {**self.search_space, **space}
         undeclared = [name for name in still_open if name not in values]
@@ -276,7 +286,7 @@ class Recommender(ABC):
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
         settings, candidates, log = storage.contents(cls.name, artifact)
-        model = cls(**settings)
+        model = cls(**{name: value for name, value in settings.items() if name in cls.settings_type.names()})
         model._log, model.candidates = log, candidates
         model.about = dict(artifact.manifest.get("about", {}))
         model._restore(artifact)
@@ -313,13 +323,6 @@ class Recommender(ABC):
         settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())
         fitted = f", fitted on {self._log!r}" if self._log is not None else ""
         return f"{type(self).__name__}({settings}{fitted})"
-
-
-def plain(settings: Any) -> None:
-    """Python's own numbers for numpy's, which a sweep over an array brings; before settings are checked."""
-    for name, value in list(vars(settings).items()):
-        if isinstance(value, np.generic):
-            object.__setattr__(settings, name, value.item())
 
 
 def inner_holdout(interactions: Interactions) -> tuple[Interactions, Interactions] | None:

@@ -19,10 +19,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.errors import ConfigError
-from infrec.models.base import AUTO, plain
-from infrec.models.trained import Trained, check
+from infrec.models.trained import Trained
 from infrec.progress import Progress, silent
+from infrec.settings import AUTO, Auto, Settings, setting
 
 if TYPE_CHECKING:
     from infrec.models.sampling import Sizes
@@ -53,22 +52,17 @@ class Biases:
 
 
 @dataclass(frozen=True)
-class BiasSettings:
-    """solver: "exact" or "epochs"; rate, epochs and seed belong to the latter."""
+class BiasSettings(Settings):
+    """`rate`, `epochs` and `seed` belong to the solver "epochs"."""
 
-    solver: str = "exact"
-    rate: float = 0.01
-    epochs: int | Literal["auto"] = AUTO
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        plain(self)
-        if self.solver not in ("exact", "epochs"):
-            raise ConfigError(f"solver is {self.solver!r}; expected 'exact' or 'epochs'.")
-        check("rate", self.rate, above=0)
-        check("seed", self.seed, whole=True, least=0)
-        if self.epochs != AUTO:
-            check("epochs", self.epochs, whole=True, least=1, otherwise=" or 'auto'")
+    solver: Literal["exact", "epochs"] = setting(
+        "exact", "least squares on the whole matrix, or trained with sampled negatives"
+    )
+    rate: float = setting(0.01, "learning rate of Adam, with `epochs`", above=0)
+    epochs: int | Auto = setting(
+        AUTO, "exactly so many, or stop early", least=1, fallback=AUTO, decided_by_data=True
+    )
+    seed: int = setting(42, "seed of the draws", least=0)
 
 
 class BiasOnly(Trained):
@@ -76,16 +70,8 @@ class BiasOnly(Trained):
 
     name: ClassVar[str] = "bias-only"
     traced: ClassVar[tuple[str, ...]] = ("rate",)
+    settings_type: ClassVar = BiasSettings
     settings: BiasSettings
-
-    def __init__(
-        self,
-        solver: Literal["exact", "epochs"] = "exact",
-        rate: float = 0.01,
-        epochs: int | Literal["auto"] = AUTO,
-        seed: int = 42,
-    ) -> None:
-        super().__init__(BiasSettings(solver, rate, epochs, seed))
 
     def program(self, log: Interactions) -> Biases:
         return Biases()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg.blas as blas
@@ -23,39 +23,37 @@ from numpy.typing import NDArray
 
 from infrec.artifacts import Artifact
 from infrec.data import Interactions
-from infrec.errors import ConfigError, InfrecError, SolveError
+from infrec.errors import InfrecError, SolveError
 from infrec.kernels import gram, memory, ridge
-from infrec.models.base import AUTO, Recommender, plain
+from infrec.models.base import Recommender
 from infrec.progress import Progress, silent
+from infrec.settings import AUTO, Auto, Settings, setting
 
 _FEW = 3  # times as many items as users, and the users' system is cheaper
 
 
 @dataclass(frozen=True)
-class EASESettings:
-    """reg: λ, added to the diagonal of XᵀX as it is, or "auto"."""
+class EASESettings(Settings):
+    """EASE has one hyper-parameter."""
 
-    reg: float | Literal["auto"] = AUTO
-
-    def __post_init__(self) -> None:
-        plain(self)
-        ok = isinstance(self.reg, int | float) and not isinstance(self.reg, bool) and 0 <= self.reg < np.inf
-        if self.reg != AUTO and not ok:
-            raise ConfigError(f"reg is {self.reg!r}; expected a number of 0 or more, or 'auto'.")
+    reg: float | Auto = setting(
+        AUTO,
+        "λ, added to the diagonal of XᵀX as it is",
+        least=0,
+        search=(1, 10, 50, 100, 200, 500, 1000, 2000, 5000, 10000),
+        fallback=100,
+    )
 
 
 class EASE(Recommender):
     """One hyper-parameter; the fit depends on the number of items, or of users where they are few."""
 
     name: ClassVar[str] = "ease"
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "reg": (1, 10, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-    }
-    fallback: ClassVar[Mapping[str, Any]] = {"reg": 100}
+    settings_type: ClassVar = EASESettings
     settings: EASESettings
 
-    def __init__(self, reg: float | Literal["auto"] = AUTO) -> None:
-        super().__init__(EASESettings(reg))
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
         self._weights: NDArray[np.float32] | None = None
 
     def path(

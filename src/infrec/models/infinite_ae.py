@@ -32,12 +32,13 @@ from infrec.data.prepared import Prepared
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
 from infrec.kernels import accelerated, gram, memory, ntk, nystrom, ridge
 from infrec.kernels.sharded import Team
-from infrec.models.base import AUTO, Recommender
+from infrec.models.base import Recommender
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explanation, contributions, explain
 from infrec.models.infinite_ae_settings import InfiniteAESettings
 from infrec.models.selection import JUDGES
 from infrec.progress import Progress, silent
+from infrec.settings import AUTO
 
 _BATCH = 1024  # histories whose kernel with all centres exists at a time
 _OF_NYSTROM = ("centres", "centre_choice", "seed")
@@ -48,28 +49,16 @@ class InfiniteAE(Recommender):
     """One hyper-parameter, no training loop: fit is a kernel, a factorisation and a solve."""
 
     name: ClassVar[str] = "infinite-ae"
-    # The paper's grid.
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"reg": (0, 1, 5, 20, 50, 100)}
-    fallback: ClassVar[Mapping[str, Any]] = {"reg": 5}
-    decided: ClassVar[frozenset[str]] = frozenset({"solver"})
+    settings_type: ClassVar = InfiniteAESettings
     settings: InfiniteAESettings
 
-    def __init__(
-        self,
-        reg: float | Literal["auto"] = AUTO,
-        depth: int = 1,
-        dtype: Literal["float32", "float64"] = "float32",
-        solver: Literal["auto", "exact", "nystrom"] = AUTO,
-        centres: int | Interactions = 2000,
-        centre_choice: Literal["random", "activity", "leverage", "given"] = "random",
-        seed: int = 42,
-    ) -> None:
-        """See `InfiniteAESettings`; centres may also be a log (a summary) whose users are the centres."""
+    def __init__(self, *args: Any, centres: int | Interactions = 2000, **settings: Any) -> None:
         given = centres if isinstance(centres, Interactions) else None
-        if given is not None:
-            solver, centre_choice = "nystrom" if solver == AUTO else solver, "given"
-        count = centres.n_users if isinstance(centres, Interactions) else centres
-        super().__init__(InfiniteAESettings(reg, depth, dtype, solver, count, centre_choice, seed))
+        if isinstance(centres, Interactions):
+            solver = settings.get("solver", AUTO)
+            settings |= {"centre_choice": "given", "solver": "nystrom" if solver == AUTO else solver}
+            centres = centres.n_users
+        super().__init__(*args, centres=centres, **settings)
         self._given = given
         self._alpha: NDArray[np.floating[Any]] | None = None
         self._right: accelerated.RightFactor | None = None  # α, where products with it are formed

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,7 @@ from infrec.models.explanation import Contributions, Explanation, explain
 from infrec.models.infinite_ae import InfiniteAE
 from infrec.models.infinite_ae_plus_device import DeviceTrial
 from infrec.models.infinite_ae_plus_search import LADDERS, START
-from infrec.models.infinite_ae_plus_settings import InfiniteAEPlusSettings, Number
+from infrec.models.infinite_ae_plus_settings import InfiniteAEPlusSettings
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.selection import Candidate, validate_alignment
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
@@ -45,44 +45,11 @@ class InfiniteAEPlus(Recommender):
     """No setting to choose: `fit` finds them on validation, or on what it hides from itself."""
 
     name: ClassVar[str] = "infinite-ae-plus"
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = LADDERS
-    fallback: ClassVar[Mapping[str, Any]] = START
-    decided: ClassVar[frozenset[str]] = frozenset({"solver"})
+    settings_type: ClassVar = InfiniteAEPlusSettings
     settings: InfiniteAEPlusSettings
 
-    def __init__(
-        self,
-        reg: Number = AUTO,
-        depth: int | Literal["auto"] = AUTO,
-        user_power: Number = AUTO,
-        item_power: Number = AUTO,
-        target_power: Number = AUTO,
-        item_reg: Number = AUTO,
-        item_depth: int | Literal["auto"] = AUTO,
-        item_weight: Number = AUTO,
-        popularity_power: Number = AUTO,
-        solver: Literal["auto", "exact", "nystrom"] = AUTO,
-        centres: int = 2000,
-        seed: int = 42,
-        dtype: Literal["float32", "float64"] = "float32",
-    ) -> None:
-        super().__init__(
-            InfiniteAEPlusSettings(
-                reg,
-                depth,
-                user_power,
-                item_power,
-                target_power,
-                item_reg,
-                item_depth,
-                item_weight,
-                popularity_power,
-                solver,
-                centres,
-                seed,
-                dtype,
-            )
-        )
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
         self._scales: Scales | None = None
         self._core: InfiniteAE | None = None  # over weighted histories; its α carries the items' factors
         self._weights: NDArray[np.float32] | None = None  # B with all its factors; None without an item side

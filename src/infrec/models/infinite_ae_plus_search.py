@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec.errors import SolveError
+from infrec.models.infinite_ae_plus_settings import InfiniteAEPlusSettings
 from infrec.models.infinite_ae_plus_trial import OF_ITEMS, Settings, Trial
 from infrec.models.selection import Candidate
 from infrec.progress import Progress, silent
@@ -29,29 +30,8 @@ from infrec.progress import Progress, silent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The values of each setting, in order. The search begins at START.
-LADDERS: Mapping[str, tuple[Any, ...]] = {
-    "reg": tuple(5.0 * 2.0**k for k in range(-6, 7)),
-    "user_power": (0.0, 0.5, 1.0),
-    "item_power": (0.0, 0.1, 0.2, 0.3),
-    "depth": (1, 2, 3),
-    "target_power": (0.0, 0.5, 1.0),
-    "item_reg": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
-    "item_depth": (1, 2, 3),
-    "item_weight": (0.0, 0.25, 0.5, 1.0, 2.0),
-    "popularity_power": (-0.1, 0.0, 0.1, 0.2, 0.3, 0.4),
-}
-START: Mapping[str, Any] = {
-    "reg": 5.0,
-    "user_power": 1.0,
-    "item_power": 0.2,
-    "depth": 1,
-    "target_power": 0.5,
-    "item_reg": 3.0,
-    "item_depth": 1,
-    "item_weight": 0.5,
-    "popularity_power": 0.1,
-}
+LADDERS = InfiniteAEPlusSettings.search_space()  # the values of each setting, in order
+START = InfiniteAEPlusSettings.fallbacks()  # where the search begins: good on most data
 # Costly ones (a kernel, then a solve) first and once; cheap ones until nothing changes.
 ROUNDS = (
     ("reg", "item_weight", "popularity_power", "user_power", "item_power", "depth", "reg", "target_power"),

@@ -1,67 +1,70 @@
-"""The settings of ∞-AE-plus: what each means, and which values are refused."""
+"""The settings of ∞-AE-plus, with the ladder of values that its search walks and where it begins."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from infrec.errors import ConfigError
-from infrec.models.base import AUTO, plain
 from infrec.models.infinite_ae import InfiniteAE
-from infrec.models.infinite_ae_plus_search import LADDERS
-
-Number = float | Literal["auto"]
+from infrec.settings import AUTO, Auto, Settings, setting
 
 
 @dataclass(frozen=True)
-class InfiniteAEPlusSettings:
-    """Each is chosen on validation where it is "auto".
+class InfiniteAEPlusSettings(Settings):
+    """The search tries the values of a setting in order, and begins at its fallback."""
 
-    reg: λ of the user side, relative to the kernel's mean diagonal; depth: hidden layers of that kernel.
-    user_power, item_power: histories are divided by these powers of their norm and of the items' popularity.
-    target_power: the same for the rows of the targets.
-    item_weight: of the item side, 0 for none; item_reg: its λ; item_depth: hidden layers of its kernel.
-    popularity_power: scores are divided by this power of the item's popularity.
-    solver, centres, seed, dtype: as for ∞-AE.
-    """
-
-    reg: Number = AUTO
-    depth: int | Literal["auto"] = AUTO
-    user_power: Number = AUTO
-    item_power: Number = AUTO
-    target_power: Number = AUTO
-    item_reg: Number = AUTO
-    item_depth: int | Literal["auto"] = AUTO
-    item_weight: Number = AUTO
-    popularity_power: Number = AUTO
-    solver: Literal["auto", "exact", "nystrom"] = AUTO
-    centres: int = 2000
-    seed: int = 42
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        plain(self)
-        for name in LADDERS:
-            value = getattr(self, name)
-            if value == AUTO or name in ("depth", "item_depth"):
-                continue
-            if not isinstance(value, int | float) or isinstance(value, bool) or not np.isfinite(value):
-                raise ConfigError(f"{name} is {value!r}; expected a number, or 'auto'.")
-            if name in ("reg", "item_reg", "item_weight") and value < 0:
-                raise ConfigError(f"{name} is {value!r}; expected a number of 0 or more, or 'auto'.")
-        depth = self.item_depth
-        if depth != AUTO and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
-            raise ConfigError(f"item_depth is {depth!r}; expected a whole number of 1 or more, or 'auto'.")
-        self.core()  # checks the rest
+    reg: float | Auto = setting(
+        AUTO,
+        "λ of the user side, relative to its kernel's mean diagonal",
+        least=0,
+        search=tuple(5.0 * 2.0**k for k in range(-6, 7)),
+        fallback=5.0,
+    )
+    depth: int | Auto = setting(
+        AUTO, "hidden layers of the user side's kernel", least=0, search=(1, 2, 3), fallback=1
+    )
+    user_power: float | Auto = setting(
+        AUTO, "histories are divided by this power of their norm", search=(0.0, 0.5, 1.0), fallback=1.0
+    )
+    item_power: float | Auto = setting(
+        AUTO, "and by this power of the items' popularity", search=(0.0, 0.1, 0.2, 0.3), fallback=0.2
+    )
+    target_power: float | Auto = setting(
+        AUTO,
+        "what is reconstructed is divided by this power of the norm",
+        search=(0.0, 0.5, 1.0),
+        fallback=0.5,
+    )
+    item_reg: float | Auto = setting(
+        AUTO, "λ of the item side", least=0, search=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0), fallback=3.0
+    )
+    item_depth: int | Auto = setting(
+        AUTO, "hidden layers of the item side's kernel", least=1, search=(1, 2, 3), fallback=1
+    )
+    item_weight: float | Auto = setting(
+        AUTO, "weight of the item side, 0 for none", least=0, search=(0.0, 0.25, 0.5, 1.0, 2.0), fallback=0.5
+    )
+    popularity_power: float | Auto = setting(
+        AUTO,
+        "scores are divided by this power of the items' popularity",
+        search=(-0.1, 0.0, 0.1, 0.2, 0.3, 0.4),
+        fallback=0.1,
+    )
+    solver: Literal["auto", "exact", "nystrom"] = setting(
+        AUTO,
+        "`nystrom` lets a few users, the centres, stand for all; `auto` is exact where its memory suffices",
+        decided_by_data=True,
+    )
+    centres: int = setting(2000, "how many users stand for all with `nystrom`, at random", least=1)
+    seed: int = setting(42, "seed of the centres and of what the search hides", least=0)
+    dtype: Literal["float32", "float64"] = setting("float32", "precision of the solve")
 
     def core(self) -> InfiniteAE:
         """∞-AE with the settings that the user side shares with it."""
         return InfiniteAE(
             reg=1.0 if self.reg == AUTO else self.reg,
             depth=1 if self.depth == AUTO else self.depth,
-            dtype=self.dtype,  # type: ignore[arg-type]  # checked there
+            dtype=self.dtype,
             solver=self.solver,
             centres=self.centres,
             seed=self.seed,

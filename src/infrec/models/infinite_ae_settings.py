@@ -1,59 +1,35 @@
-"""What ∞-AE can be told, checked when it is said."""
+"""The settings of ∞-AE."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from infrec.errors import ConfigError
-from infrec.models.base import AUTO, plain
-from infrec.models.centres import CHOICES
-
-_WORDS = {
-    "dtype": ("float32", "float64"),
-    "solver": ("auto", "exact", "nystrom"),
-    "centre_choice": (*CHOICES, "given"),
-}
+from infrec.settings import AUTO, Auto, Settings, setting
 
 
 @dataclass(frozen=True)
-class InfiniteAESettings:
-    """reg: λ relative to the kernel's mean diagonal, or "auto"; depth: hidden layers; dtype: of the solve.
+class InfiniteAESettings(Settings):
+    """∞-AE has one hyper-parameter, `reg`; the others say how it is computed."""
 
-    solver: "exact", "nystrom", or "auto": exact where it fits in memory. With Nyström, centres: how many
-    users stand for all; centre_choice: which ("random", "activity", "leverage"; "given" by the caller); seed:
-    of that choice.
-    """
-
-    reg: float | Literal["auto"] = AUTO
-    depth: int = 1
-    dtype: str = "float32"
-    solver: Literal["auto", "exact", "nystrom"] = AUTO
-    centres: int = 2000
-    centre_choice: Literal["random", "activity", "leverage", "given"] = "random"
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        plain(self)
-        if self.reg != AUTO and not (_is_number(self.reg) and 0 <= float(self.reg) < np.inf):
-            raise ConfigError(f"reg is {self.reg!r}; expected a number of 0 or more, or 'auto'.")
-        if not isinstance(self.depth, int) or isinstance(self.depth, bool) or self.depth < 0:
-            raise ConfigError(
-                f"depth is {self.depth!r}; expected a whole number of hidden layers, 0 or more."
-            )
-        for name, words in _WORDS.items():
-            if getattr(self, name) not in words:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)!r}; expected {', '.join(map(repr, words[:-1]))} "
-                    f"or {words[-1]!r}."
-                )
-        for name, least in (("centres", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name} is {value!r}; expected a whole number of {least} or more.")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    reg: float | Auto = setting(
+        AUTO,
+        "λ of the ridge, relative to the kernel's mean diagonal",
+        least=0,
+        search=(0, 1, 5, 20, 50, 100),  # the paper's grid
+        fallback=5,
+    )
+    depth: int = setting(1, "hidden layers of the infinitely wide network", least=0)
+    dtype: Literal["float32", "float64"] = setting("float32", "precision of the solve")
+    solver: Literal["auto", "exact", "nystrom"] = setting(
+        AUTO,
+        "`nystrom` lets a few users, the centres, stand for all; `auto` is exact where its memory suffices",
+        decided_by_data=True,
+    )
+    centres: int = setting(2000, "how many users stand for all with `nystrom`", least=1)
+    centre_choice: Literal["random", "activity", "leverage", "given"] = setting(
+        "random",
+        "which users: at random, in proportion to their interactions, those whom few others resemble, or "
+        "given by the caller (`--centres SUMMARY`)",
+    )
+    seed: int = setting(42, "seed of that choice", least=0)

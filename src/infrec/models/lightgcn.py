@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,19 +25,17 @@ from numpy.typing import NDArray
 
 from infrec.data import Interactions
 from infrec.kernels import gram
-from infrec.models.base import AUTO
 from infrec.models.mf import cosine
 from infrec.models.trained import (
-    LATENT,
     LAYERS,
     RATE,
     Trained,
     TrainedSettings,
-    check,
     normal,
     widened,
     width_of,
 )
+from infrec.settings import setting
 
 if TYPE_CHECKING:
     from infrec.models.sampling import Sizes
@@ -150,13 +148,15 @@ def _sparse(graph: Mapping[str, Any], sizes: Sizes) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class LightGCNSettings(TrainedSettings):
-    """layers: K, how far a walk goes. l2 is over the root of the mean degrees of users and items."""
+    """Defaults of LightGCN, and how far a walk goes."""
 
-    layers: int = 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check("layers", self.layers, whole=True, least=1)
+    rate: float = setting(0.01, "learning rate of Adam", above=0, search=RATE)
+    l2: float = setting(
+        0.1,
+        "weight of half the squared norms of the first embeddings, over the root of the mean degrees",
+        least=0,
+    )
+    layers: int = setting(3, "K, how far embeddings spread", least=1, search=LAYERS)
 
 
 class LightGCN(Trained):
@@ -164,21 +164,8 @@ class LightGCN(Trained):
 
     name: ClassVar[str] = "lightgcn"
     traced: ClassVar[tuple[str, ...]] = ("rate", "l2")
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"latent": LATENT, "layers": LAYERS, "rate": RATE}
+    settings_type: ClassVar = LightGCNSettings
     settings: LightGCNSettings
-
-    def __init__(
-        self,
-        latent: int = 64,
-        layers: int = 3,
-        rate: float = 0.01,
-        l2: float = 0.1,
-        epochs: int | Literal["auto"] = AUTO,
-        seed: int = 42,
-    ) -> None:
-        super().__init__(
-            LightGCNSettings(latent=latent, layers=layers, rate=rate, l2=l2, epochs=epochs, seed=seed)
-        )
 
     def program(self, log: Interactions) -> Graph:
         return Graph(width_of(self.settings.latent), self.settings.latent, self.settings.layers)

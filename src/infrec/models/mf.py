@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.base import AUTO
-from infrec.models.trained import DROPOUT, LATENT, RATE, FoldsIn, WithDropout, normal, widened, width_of
+from infrec.models.trained import DROPOUT, DropoutSettings, FoldsIn, normal, widened, width_of
+from infrec.settings import setting
 
 if TYPE_CHECKING:
     from infrec.models.sampling import Sizes
@@ -51,29 +51,22 @@ class Factors:
         return bpr(scores, pairs) + hyper["l2"] * penalty(users, items, pairs)
 
 
+@dataclass(frozen=True)
+class MFSettings(DropoutSettings):
+    """Defaults of MF."""
+
+    l2: float = setting(0.01, "weight of half the squared norms of what a pair uses", least=0)
+    dropout: float = setting(
+        0.0, "share of the user vectors' values that a step leaves out", least=0, below=1, search=DROPOUT
+    )
+
+
 class MF(FoldsIn):
     """Good with many interactions per user; knows its training users, folds others in."""
 
     name: ClassVar[str] = "mf"
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "latent": LATENT,
-        "rate": RATE,
-        "dropout": DROPOUT,
-    }
-    settings: WithDropout
-
-    def __init__(
-        self,
-        latent: int = 64,
-        rate: float = 0.006,
-        dropout: float = 0.0,
-        l2: float = 0.01,
-        epochs: int | Literal["auto"] = AUTO,
-        seed: int = 42,
-    ) -> None:
-        super().__init__(
-            WithDropout(latent=latent, rate=rate, dropout=dropout, l2=l2, epochs=epochs, seed=seed)
-        )
+    settings_type: ClassVar = MFSettings
+    settings: MFSettings
 
     def program(self, log: Interactions) -> Factors:
         return Factors(width_of(self.settings.latent), self.settings.latent)

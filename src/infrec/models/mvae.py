@@ -9,26 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.base import AUTO
 from infrec.models.mf import cosine
 from infrec.models.trained import (
     DROPOUT,
     LATENT,
     LAYERS,
     RATE,
+    DropoutSettings,
     Trained,
-    WithDropout,
-    check,
     widened,
     width_of,
 )
+from infrec.settings import setting
 
 if TYPE_CHECKING:
     from infrec.models.sampling import Sizes
@@ -134,51 +133,29 @@ class Autoencoder:
 
 
 @dataclass(frozen=True)
-class MVAESettings(WithDropout):
-    """hidden: width of the hidden layers; layers: how many in each half; kl: β in the end, for each
-    interaction of a mean history: the likelihood grows with the history, the divergence does not."""
+class MVAESettings(DropoutSettings):
+    """Defaults of MVAE, the shape of its network, and the weight of the divergence."""
 
-    hidden: int = 600
-    layers: int = 1
-    kl: float = 0.005
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check("hidden", self.hidden, whole=True, least=1)
-        check("layers", self.layers, whole=True, least=1)
-        check("kl", self.kl, least=0)
+    latent: int = setting(128, "numbers per history", least=1, search=LATENT)
+    rate: float = setting(0.001, "learning rate of Adam", above=0, search=RATE)
+    l2: float = setting(0.0, "weight of half the squared norms of the weights", least=0)
+    dropout: float = setting(
+        0.5, "share of the input that a step leaves out", least=0, below=1, search=DROPOUT
+    )
+    hidden: int = setting(600, "width of the hidden layers", least=1)
+    layers: int = setting(1, "hidden layers of each half", least=1, search=LAYERS)
+    # For each interaction of a mean history: the likelihood grows with the history, the divergence does not.
+    kl: float = setting(
+        0.005, "weight β of the divergence in the end, for each interaction of a mean history", least=0
+    )
 
 
 class MVAE(Trained):
     """Scores any history by one pass through the network; there are no users to know."""
 
     name: ClassVar[str] = "mvae"
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "latent": LATENT,
-        "layers": LAYERS,
-        "rate": RATE,
-        "dropout": DROPOUT,
-    }
+    settings_type: ClassVar = MVAESettings
     settings: MVAESettings
-
-    def __init__(
-        self,
-        latent: int = 128,
-        layers: int = 1,
-        hidden: int = 600,
-        rate: float = 0.001,
-        dropout: float = 0.5,
-        kl: float = 0.005,
-        l2: float = 0.0,
-        epochs: int | Literal["auto"] = AUTO,
-        seed: int = 42,
-    ) -> None:
-        super().__init__(
-            MVAESettings(
-                latent=latent, layers=layers, hidden=hidden, rate=rate, dropout=dropout, kl=kl, l2=l2,
-                epochs=epochs, seed=seed,
-            )
-        )  # fmt: skip
 
     def program(self, log: Interactions) -> Autoencoder:
         s = self.settings

@@ -12,27 +12,25 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.base import AUTO
 from infrec.models.mf import cosine
 from infrec.models.trained import (
     DROPOUT,
     LATENT,
     LAYERS,
-    RATE,
+    DropoutSettings,
     FoldsIn,
-    WithDropout,
-    check,
     normal,
     widened,
     width_of,
 )
+from infrec.settings import setting
 
 if TYPE_CHECKING:
     from infrec.models.sampling import Sizes
@@ -124,43 +122,31 @@ def _compiled(layers: int) -> Any:
 
 
 @dataclass(frozen=True)
-class NeuMFSettings(WithDropout):
-    """layers: of the network."""
+class NeuMFSettings(DropoutSettings):
+    """Defaults of NeuMF, and the depth of its network."""
 
-    layers: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check("layers", self.layers, whole=True, least=1)
+    latent: int = setting(
+        64, "numbers per user and item, for the product and again for the network", least=1, search=LATENT
+    )
+    l2: float = setting(
+        0.003, "weight of half the squared norms of what a pair uses, the network included", least=0
+    )
+    dropout: float = setting(
+        0.0,
+        "share of the network's first hidden units that a step leaves out",
+        least=0,
+        below=1,
+        search=DROPOUT,
+    )
+    layers: int = setting(2, "of the network, each half as wide as the one before", least=1, search=LAYERS)
 
 
 class NeuMF(FoldsIn):
     """MF with a learnt interaction; knows its training users, folds others in."""
 
     name: ClassVar[str] = "neumf"
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
-        "latent": LATENT,
-        "layers": LAYERS,
-        "rate": RATE,
-        "dropout": DROPOUT,
-    }
+    settings_type: ClassVar = NeuMFSettings
     settings: NeuMFSettings
-
-    def __init__(
-        self,
-        latent: int = 64,
-        layers: int = 2,
-        rate: float = 0.006,
-        dropout: float = 0.0,
-        l2: float = 0.003,
-        epochs: int | Literal["auto"] = AUTO,
-        seed: int = 42,
-    ) -> None:
-        super().__init__(
-            NeuMFSettings(
-                latent=latent, layers=layers, rate=rate, dropout=dropout, l2=l2, epochs=epochs, seed=seed
-            )
-        )
 
     def program(self, log: Interactions) -> Tower:
         return Tower(width_of(self.settings.latent), self.settings.latent, self.settings.layers)

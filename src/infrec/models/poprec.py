@@ -13,10 +13,11 @@ from infrec.artifacts import Artifact
 from infrec.data import Interactions
 from infrec.models.base import Recommender
 from infrec.progress import Progress, silent
+from infrec.settings import Settings
 
 
 @dataclass(frozen=True)
-class PopRecSettings:
+class PopRecSettings(Settings):
     """There is nothing to choose."""
 
 
@@ -24,10 +25,7 @@ class PopRec(Recommender):
     """score(u, i) = Σ_v X_vi: how often an item was chosen (the sum of its weights)."""
 
     name: ClassVar[str] = "poprec"
-    settings: PopRecSettings
-
-    def __init__(self) -> None:
-        super().__init__(PopRecSettings())
+    settings_type: ClassVar = PopRecSettings
 
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
         return self

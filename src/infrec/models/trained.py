@@ -7,26 +7,25 @@ holdout, after which the model is trained on everything for as many epochs as we
 from __future__ import annotations
 
 import copy
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from infrec.artifacts import Artifact
 from infrec.data import Interactions
-from infrec.errors import ConfigError
 from infrec.metrics.accuracy import truncated_ndcg
 from infrec.metrics.ranking import hits, top_k
-from infrec.models.base import AUTO, Recommender, inner_holdout, plain
+from infrec.models.base import Recommender, inner_holdout
 from infrec.models.selection import cutoff, validate_alignment
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
+from infrec.settings import AUTO, Auto, Settings, setting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,67 +42,34 @@ _RIDGE = 1e-3  # of the map that folds users in, relative to its mean diagonal
 
 
 @dataclass(frozen=True)
-class TrainedSettings:
-    """latent: numbers per user and item; rate: of Adam; l2: weight of the squared norms; epochs: how many, or
-    "auto" to stop early; seed: of the start and of every draw."""
+class TrainedSettings(Settings):
+    """Settings of every model that is trained by epochs; each model has its own defaults."""
 
-    latent: int = 64
-    rate: float = 0.006
-    l2: float = 0.0
-    epochs: int | Literal["auto"] = AUTO
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        plain(self)
-        check("latent", self.latent, whole=True, least=1)
-        check("rate", self.rate, above=0)
-        check("l2", self.l2, least=0)
-        check("seed", self.seed, whole=True, least=0)
-        if self.epochs != AUTO:
-            check("epochs", self.epochs, whole=True, least=1, otherwise=" or 'auto'")
+    latent: int = setting(64, "numbers per user and item", least=1, search=LATENT)
+    rate: float = setting(0.006, "learning rate of Adam", above=0, search=RATE)
+    l2: float = setting(0.0, "weight of half the squared norms of what a pair uses", least=0)
+    epochs: int | Auto = setting(
+        AUTO,
+        "exactly so many, or stop early on validation data or on an inner holdout",
+        least=1,
+        fallback=AUTO,
+        decided_by_data=True,
+    )
+    seed: int = setting(42, "seed of the start and of every draw", least=0)
 
 
 @dataclass(frozen=True)
-class WithDropout(TrainedSettings):
-    """dropout: the share of values that a training step leaves out."""
+class DropoutSettings(TrainedSettings):
+    """Settings of a trained model with dropout."""
 
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check("dropout", self.dropout, least=0, below=1)
-
-
-def check(
-    name: str,
-    value: Any,
-    *,
-    whole: bool = False,
-    least: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-    otherwise: str = "",
-) -> None:
-    """Refuse a setting that is no number of the kind and range."""
-    sound = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    sound = sound and (whole or abs(value) <= sys.float_info.max)  # numpy knows no seed beyond 64 bits
-    for limit, outside in ((least, np.less), (above, np.less_equal), (below, np.greater_equal)):
-        sound = sound and (limit is None or not outside(value, limit))
-    if not sound:
-        limits = [
-            f"{word} {limit:g}"
-            for word, limit in (("of at least", least), ("above", above), ("below", below))
-            if limit is not None
-        ]
-        wanted = "a whole number" if whole else "a number"
-        raise ConfigError(f"{name} is {value!r}; expected {wanted} {' and '.join(limits)}{otherwise}.")
+    dropout: float = setting(
+        0.0, "share of the values that a training step leaves out", least=0, below=1, search=DROPOUT
+    )
 
 
 class Trained(Recommender):
     """A model with a `Program` for the trainer. A concrete one writes `program`, `_adopt`, and its scores."""
 
-    decided: ClassVar[frozenset[str]] = frozenset({"epochs"})
-    fallback: ClassVar[Mapping[str, Any]] = {"epochs": AUTO}
     traced: ClassVar[tuple[str, ...]] = ("rate", "dropout", "l2")
     every: ClassVar[int] = 5  # epochs between two validations
     patience: ClassVar[int] = 6  # validations without a better one before it stops
@@ -111,8 +77,8 @@ class Trained(Recommender):
     fallback_epochs: ClassVar[int] = 50  # where nothing can be held out
     settings: Any
 
-    def __init__(self, settings: Any) -> None:
-        super().__init__(settings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
         self._watch: tuple[Interactions, sp.csr_array | None] | None = None
         self._checkpoint: Path | None = None
         self.parameters: dict[str, NDArray[np.float32]] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from weakref import WeakKeyDictionary
@@ -22,10 +22,10 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.errors import ConfigError, NotFittedError
-from infrec.models.trained import check
 from infrec.progress import Progress, silent
 from infrec.randomness import generator as stream
 from infrec.samplers.adversaries import Adversaries, generator, profiles
+from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,26 +34,16 @@ BLOCK = 512  # users that are made at a time
 
 
 @dataclass(frozen=True)
-class Settings:
-    """hidden: width of the layers; latent: numbers of noise; profile: of a user's profile; rate: of Adam;
-    penalty: on the discriminator's gradient; epochs: how long they train; seed: of the start and all draws.
-    """
+class ARCFSettings(Settings):
+    """How the generator and its opponent are built and trained."""
 
-    hidden: int = 256
-    latent: int = 32
-    profile: int = 32
-    rate: float = 0.001
-    penalty: float = 10.0
-    epochs: int = 60
-    seed: int = 42
-
-    def __post_init__(self) -> None:
-        for name in ("hidden", "latent", "epochs"):
-            check(name, getattr(self, name), whole=True, least=1)
-        check("profile", self.profile, whole=True, least=2)
-        check("rate", self.rate, above=0)
-        check("penalty", self.penalty, least=0)
-        check("seed", self.seed, whole=True, least=0)
+    hidden: int = setting(256, "width of the layers", least=1)
+    latent: int = setting(32, "numbers of noise", least=1)
+    profile: int = setting(32, "numbers of a user's profile", least=2)
+    rate: float = setting(0.001, "learning rate of Adam", above=0)
+    penalty: float = setting(10.0, "weight of the penalty on the discriminator's gradient", least=0)
+    epochs: int = setting(60, "how long they train", least=1)
+    seed: int = setting(42, "seed of the start and of all draws", least=0)
 
 
 class ARCF:
@@ -65,10 +55,8 @@ class ARCF:
     most_epochs: ClassVar[int] = 0
 
     def __init__(self, **settings: Any) -> None:
-        known = {field.name for field in fields(Settings)}
-        for name in settings.keys() - known:
-            raise ConfigError(f"ar-cf has no setting {name!r}; expected {', '.join(sorted(known))}.")
-        self.settings = Settings(**settings)
+        ARCFSettings.check_names(settings, self.name)
+        self.settings = ARCFSettings(**settings)
         self.parameters: dict[str, NDArray[np.float32]] = {}
         # What is kept of the log: not the log itself, which may be forgotten.
         self._profiles: NDArray[np.float32] | None = None
@@ -78,7 +66,7 @@ class ARCF:
     # ---- what the trainer asks for -------------------------------------------------------------------------
     @property
     def selected(self) -> dict[str, Any]:
-        return asdict(self.settings)
+        return self.settings.to_dict()
 
     def program(self, log: Interactions) -> Adversaries:
         return Adversaries(self.settings.hidden, self.settings.latent, self.settings.profile)
@@ -122,7 +110,8 @@ class ARCF:
 
     def generate(self, users: int) -> Interactions:
         """So many users, numbered, over the items of the log. Fewer of them are the first of more."""
-        check("users", users, whole=True, least=1)
+        if not isinstance(users, int) or users < 1:
+            raise ConfigError(f"users is {users!r}; expected a whole number of at least 1.")
         blocks = [self._block(at) for at in range(-(-users // BLOCK))]
         return self._interactions(blocks, users)
 
@@ -172,7 +161,7 @@ def untrained(log: Interactions, **settings: Any) -> ARCF:
     return Training(ARCF(**settings), log).model()
 
 
-_FITTED: WeakKeyDictionary[Interactions, dict[Settings, ARCF]] = WeakKeyDictionary()
+_FITTED: WeakKeyDictionary[Interactions, dict[ARCFSettings, ARCF]] = WeakKeyDictionary()
 
 
 def fitted(log: Interactions, progress: Progress = silent, **settings: Any) -> ARCF:
