@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo page test lint format bench bench-peers clean
+.PHONY: install demo page test fuzz lint format bench bench-peers clean
 .DEFAULT_GOAL := demo
 
 install: $(STAMP)
@@ -23,6 +23,13 @@ page: install
 
 test: install
 	@$(BIN)/python -m pytest -n auto --dist loadfile
+
+# Damaged and hostile files, found by chance. Overnight: make fuzz SECONDS=40000 SEED=1
+SECONDS ?= 60
+SEED    ?= 0
+
+fuzz: install
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 lint: install
 	@$(BIN)/ruff check .

@@ -161,18 +161,18 @@ def _first_lines(open_stream: Callable[[], BinaryIO], name: str) -> tuple[int, l
             head = stream.read(HEAD)
     except (OSError, EOFError) as error:
         raise _explain(error, name) from None
-    if not head.strip():
-        raise DataError(f"{name} is empty; expected rows of user, item and more.")
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{name} is UTF-16 text; expected UTF-8: save it again as UTF-8.")
     if b"\0" in head or head[:4] in (b"PAR1", b"PK\x03\x04"):
         raise DataError(
             f"{name} is not text (it holds binary data); expected delimited text: check what it is."
         )
-    lines = head.removeprefix(b"\xef\xbb\xbf").decode("utf8", "replace").splitlines()
+    lines = re.split("\r\n|\r|\n", head.removeprefix(b"\xef\xbb\xbf").decode("utf8", "replace"))
     if len(head) == HEAD and len(lines) > 1:
         lines.pop()  # it may be cut
     full = [number for number, line in enumerate(lines) if line.strip()]
+    if not full:  # a byte-order mark, or blanks
+        raise DataError(f"{name} is empty; expected rows of user, item and more.")
     return full[0], [lines[number] for number in full[:50]]
 
 

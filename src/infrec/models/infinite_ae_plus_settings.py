@@ -11,6 +11,7 @@ from infrec.errors import ConfigError
 from infrec.models.base import AUTO, plain
 from infrec.models.infinite_ae import InfiniteAE
 from infrec.models.infinite_ae_plus_search import LADDERS
+from infrec.models.infinite_ae_settings import DEEPEST
 
 Number = float | Literal["auto"]
 
@@ -52,8 +53,9 @@ class InfiniteAEPlusSettings:
             if name in ("reg", "item_reg", "item_weight") and value < 0:
                 raise ConfigError(f"{name} is {value!r}; expected a number of 0 or more, or 'auto'.")
         depth = self.item_depth
-        if depth != AUTO and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
-            raise ConfigError(f"item_depth is {depth!r}; expected a whole number of 1 or more, or 'auto'.")
+        whole = isinstance(depth, int) and not isinstance(depth, bool)
+        if depth != AUTO and not (whole and 1 <= int(depth) <= DEEPEST):
+            raise ConfigError(f"item_depth is {depth!r}; expected a whole number, 1 to {DEEPEST}, or 'auto'.")
         self.core()  # checks the rest
 
     def core(self) -> InfiniteAE:

@@ -11,6 +11,7 @@ from infrec.errors import ConfigError
 from infrec.models.base import AUTO, plain
 from infrec.models.centres import CHOICES
 
+DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
 _WORDS = {
     "dtype": ("float32", "float64"),
     "solver": ("auto", "exact", "nystrom"),
@@ -39,9 +40,10 @@ class InfiniteAESettings:
         plain(self)
         if self.reg != AUTO and not (_is_number(self.reg) and 0 <= float(self.reg) < np.inf):
             raise ConfigError(f"reg is {self.reg!r}; expected a number of 0 or more, or 'auto'.")
-        if not isinstance(self.depth, int) or isinstance(self.depth, bool) or self.depth < 0:
+        depth = self.depth
+        if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= DEEPEST:
             raise ConfigError(
-                f"depth is {self.depth!r}; expected a whole number of hidden layers, 0 or more."
+                f"depth is {depth!r}; expected a whole number of hidden layers, 0 to {DEEPEST}."
             )
         for name, words in _WORDS.items():
             if getattr(self, name) not in words:

@@ -7,7 +7,7 @@ A user's bias and a global one would cancel in the pairwise loss and in every ra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -85,6 +85,10 @@ class MF(FoldsIn):
             "items": trained["items"][: log.n_items, :latent],
             "bias": trained["bias"][: log.n_items],
         }
+
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield "items", (self.log.n_items, self.settings.latent)
+        yield "bias", (self.log.n_items,)
 
     def _item_vectors(self) -> NDArray[np.float32]:
         return self.parameters["items"]

@@ -9,7 +9,7 @@ the item, so a user's scores for all items cost one addition each before the sec
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -172,6 +172,16 @@ class NeuMF(FoldsIn):
             kept[name] = trained[name][: log.n_items]
         users = np.hstack([trained["users"], trained["users_mlp"]])[: log.n_users]
         return {"users": users, **kept}
+
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        n_items, width = self.log.n_items, width_of(self.settings.latent)
+        yield from (("items", (n_items, width)), ("items_mlp", (n_items, width)), ("bias", (n_items,)))
+        yield "product", (width,)
+        for k in range(1, self.settings.layers + 1):
+            shape = max(1, width >> (k - 1)), max(1, width >> k)
+            yield from ((name, shape) for name in (("user1", "item1") if k == 1 else (f"layer{k}",)))
+            yield f"bias{k}", shape[1:]
+        yield "network", (max(1, width >> self.settings.layers),)
 
     def _item_vectors(self) -> NDArray[np.float32]:
         return np.hstack([self.parameters["items"], self.parameters["items_mlp"]])

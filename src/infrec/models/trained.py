@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.metrics.accuracy import truncated_ndcg
@@ -215,8 +215,12 @@ class Trained(Recommender):
         _ = self.log
         return self.parameters
 
+    @abstractmethod
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The name and the shape of everything that `_arrays` always gives."""
+
     def _restore(self, artifact: Artifact) -> None:
-        self.parameters = dict(artifact.arrays)
+        self.parameters = {name: artifact.array(name, *shape) for name, shape in self._shapes()}
 
 
 class FoldsIn(Trained):
@@ -274,6 +278,13 @@ class FoldsIn(Trained):
         """With the map; without the users where they only stand for others."""
         _ = self.log, self._fold()
         return {name: array for name, array in self.parameters.items() if name != "users" or self.knows_users}
+
+    def _restore(self, artifact: Artifact) -> None:
+        super()._restore(artifact)
+        width = self._item_vectors().shape[1]
+        self.parameters["fold"] = artifact.array("fold", width + 1, width)
+        if "users" in artifact.arrays:
+            self.parameters["users"] = artifact.array("users", self.log.n_users, width)
 
 
 def watcher(
