@@ -33,10 +33,10 @@ def take_place(draft: Path, target: Path) -> None:
     elif _exchange(draft, target):
         shutil.rmtree(draft, ignore_errors=True)
     else:
-        shutil.rmtree(aside(target), ignore_errors=True)
+        remove(aside(target))
         target.rename(aside(target))
         draft.rename(target)
-        shutil.rmtree(aside(target), ignore_errors=True)
+    remove(aside(target))  # also where a process died between two renames
     sync(target.parent)
 
 
