@@ -198,6 +198,34 @@ BIG = (HEADER + "".join(f"user{n},item{n * 7919 % 1000},5\n" for n in range(50_0
 
 
 @pytest.mark.parametrize(
+    ("content", "wanted", "told"),
+    [
+        ("userId,movieId,rating\n1,2,3\n", {}, None),
+        ("customer,article\nann,tea\n", {"user": "customer", "item": "article"}, None),
+        ("1,2,3\n4,5,6\n", {}, "has no header; its columns were taken as user, item, rating"),
+        ("title,5\nname,6\n", {"user": 0, "item": 1}, "the first line of log.csv ('title', '5') was taken"),
+        ("user,item\nann,tea\nuser,tea\n", {}, "the first line of log.csv ('user', 'item') was taken as"),
+        (
+            "ann,tea\n7,8\n9,8\n",
+            {"user": 0, "item": 1},
+            "('ann', 'tea') was taken as its header",
+        ),
+    ],
+)
+def test_a_first_line_that_may_be_a_row_or_a_header_is_not_lost_without_a_word(
+    content: str, wanted: dict[str, Any], told: str | None, tmp_path: Path
+) -> None:
+    log = read(write(tmp_path, content), **wanted)
+    assert log.report is not None
+    if told is None:
+        assert log.report.notes == ()
+    else:
+        (note,) = log.report.notes
+        assert told in note
+        assert log.n_interactions == content.count("\n") - ("was taken as" in note)
+
+
+@pytest.mark.parametrize(
     ("name", "content", "says"),
     [
         ("log.csv", b"", "is empty"),
