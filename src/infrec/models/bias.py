@@ -97,6 +97,13 @@ class BiasOnly(Trained):
         self.parameters = exact(interactions.matrix)
         return self
 
+    def _size(self, log: Interactions) -> int:
+        return log.n_users + log.n_items
+
+    def _check_size(self, interactions: Interactions) -> None:
+        if self.settings.solver == "epochs":
+            super()._check_size(interactions)
+
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         users = trained["users"][: log.n_users]
         return {"all": trained["all"] + users.mean(), "items": trained["items"][: log.n_items]}

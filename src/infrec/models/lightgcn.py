@@ -195,6 +195,9 @@ class LightGCN(Trained):
         """Every step goes over the whole graph: fewer and larger ones."""
         return max(128, -(-log.n_users // 12 // 128) * 128)
 
+    def _size(self, log: Interactions) -> int:
+        return (log.n_users + log.n_items) * width_of(self.settings.latent)
+
     def _adopt(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
     ) -> dict[str, NDArray[Any]]:

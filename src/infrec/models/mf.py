@@ -78,6 +78,9 @@ class MF(FoldsIn):
     def program(self, log: Interactions) -> Factors:
         return Factors(width_of(self.settings.latent), self.settings.latent)
 
+    def _size(self, log: Interactions) -> int:
+        return (log.n_users + log.n_items) * width_of(self.settings.latent)
+
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         latent = self.settings.latent
         return {

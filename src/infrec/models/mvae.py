@@ -188,6 +188,9 @@ class MVAE(Trained):
         users = max(1, int(np.count_nonzero(log.user_counts)))
         return {**super().hyper(log), "beta": self.settings.kl * float(log.matrix.sum()) / users}
 
+    def _size(self, log: Interactions) -> int:
+        return 2 * log.n_items * self.settings.hidden
+
     def _adopt(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
     ) -> dict[str, NDArray[Any]]:

@@ -165,6 +165,9 @@ class NeuMF(FoldsIn):
     def program(self, log: Interactions) -> Tower:
         return Tower(width_of(self.settings.latent), self.settings.latent, self.settings.layers)
 
+    def _size(self, log: Interactions) -> int:
+        return 2 * (log.n_users + log.n_items) * width_of(self.settings.latent)
+
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Both vectors of a user side by side; widths stay padded, as the network's matrices have them."""
         kept = {name: array for name, array in trained.items() if not name.startswith("users")}

@@ -239,6 +239,8 @@ class Training:
         with ExitStack() as stack:
             stop = self._open(stack)
             saved = time.monotonic()
+            if self.epoch < until and not self.done:  # the first epoch is compiled before it is done
+                progress(f"train {self._model.name}", self.epoch, self.epochs)
             while self.epoch < until and not self.done:
                 self._advance()
                 validated = validate is not None and (
