@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo page test test-cpus lint format shape bench bench-peers clean
+.PHONY: install demo page test test-cpus fuzz lint format shape bench bench-peers clean
 .DEFAULT_GOAL := demo
 
 install: $(STAMP)
@@ -27,6 +27,13 @@ test: install
 # The numerical tests with the kernels of other CPUs; CPUS="Haswell Nehalem-1" for some of them.
 test-cpus: install
 	@$(BIN)/python tests/cpus.py $(CPUS)
+
+# Damaged and hostile files, found by chance. Overnight: make fuzz SECONDS=40000 SEED=1
+SECONDS ?= 60
+SEED    ?= 0
+
+fuzz: install
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 lint: install
 	@$(BIN)/ruff check .

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from infrec import artifacts
+from infrec import artifacts, drafts
 from infrec.errors import ArtifactError
 
 CONTENT = {
@@ -129,7 +129,7 @@ def test_a_manifest_that_reaches_outside(folder: Path) -> None:
     document = json.loads((folder / "manifest.json").read_text())
     document["files"]["../secret.parquet"] = {"sha256": "0" * 64, "bytes": 1}
     del document["seal"]
-    document["seal"] = artifacts._seal(document)
+    document["seal"] = artifacts.seal(document)
     (folder / "manifest.json").write_text(json.dumps(document))
     with pytest.raises(ArtifactError, match="expected plain file names"):
         artifacts.read(folder)
@@ -168,7 +168,7 @@ def test_a_failed_write_leaves_the_old_one(folder: Path, monkeypatch: pytest.Mon
     def full(path: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(artifacts, "_sync", full)
+    monkeypatch.setattr(drafts, "sync", full)
     with pytest.raises(ArtifactError, match=r"No space left.*intact"):
         artifacts.write(folder, **(CONTENT | {"manifest": {"seed": 1}}))
     assert artifacts.read(folder).manifest["seed"] == 42
@@ -177,10 +177,10 @@ def test_a_failed_write_leaves_the_old_one(folder: Path, monkeypatch: pytest.Mon
 
 def test_where_names_cannot_be_exchanged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way without renameat2, and a death between its two renames."""
-    monkeypatch.setattr(artifacts, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(drafts, "_exchange", lambda one, other: False)
     artifacts.write(folder, **(CONTENT | {"manifest": {"seed": 1}}))
     assert artifacts.read(folder).manifest["seed"] == 1
-    folder.rename(artifacts._aside(folder))
+    folder.rename(drafts.aside(folder))
     assert artifacts.read(folder).manifest["seed"] == 1
     artifacts.write(folder, **(CONTENT | {"manifest": {"seed": 2}}))
     assert artifacts.read(folder).manifest["seed"] == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import infrec
 
 SOURCE = Path(infrec.__file__).parent
-GROUND_FLOOR = ("errors", "settings", "randomness", "progress", "artifacts")
+GROUND_FLOOR = ("errors", "settings", "randomness", "progress", "drafts", "contents", "artifacts")
 ROOMS = (
     "data",
     "splits",
@@ -65,8 +65,9 @@ def faults(module: Path, imports: set[str]) -> list[str]:
         return []
     if room not in GROUND_FLOOR + ROOMS:
         return [f"{name} is in no room of the house"]
-    above = {"errors"} if room in GROUND_FLOOR else {*GROUND_FLOOR, *ROOMS[: ROOMS.index(room) + 1]}
-    wrong, banned = imports - above - {room}, imports & FORBIDDEN.get(room, set())
+    floors = GROUND_FLOOR + ROOMS
+    wrong = imports - set(floors[: floors.index(room) + 1])
+    banned = imports & FORBIDDEN.get(room, set())
     return [f"{name} imports {one}, which is not above {room}" for one in sorted(wrong)] + [
         f"{name} imports {one}, which {room} may not know about" for one in sorted(banned)
     ]

@@ -1,26 +1,23 @@
 """The one way a directory is written and read: safetensors, Parquet and a manifest with each file's SHA-256.
 
-Whole or not at all. Everything is written to a hidden sibling and synced; the manifest comes last. The
-sibling then takes the target's place: by a rename where there is nothing yet, and by exchanging the two names
-in one step where there is an older one (Linux; elsewhere the old one is renamed aside first, and `read` finds
-it there should the process die between the two renames). A process killed at any moment leaves the old
-directory as it was, or the new one complete; what it leaves beside them the next write removes.
+Whole or not at all (`infrec.drafts`): everything is written to a hidden sibling, the manifest last, and then
+takes the target's place. A process killed at any moment leaves the old directory as it was, or the new one
+complete; `read` also finds an old one that was just renamed aside. What was read is checked again as it is
+taken out (`infrec.contents`): hashes that fit say nothing about who made them.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import importlib.metadata
 import json
+import math
 import os
-import secrets
 import shutil
-import socket
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +26,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from infrec import drafts
+from infrec.contents import Artifact, read_arrays, read_table
 from infrec.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -40,25 +39,6 @@ ARRAYS = "arrays.safetensors"
 CARD = ("card.html", "card.json")  # written beside the files of a summary, and no part of it
 _LIBRARIES = ("infrec", "numpy", "scipy", "pyarrow", "safetensors", "jax")
 _OWN = ("format", "format_version", "kind", "versions", "files", "seal")  # keys that are ours to write
-
-
-@dataclass(frozen=True, eq=False)
-class Artifact:
-    """What `read` found: the manifest, the arrays and tables by name, and any other files by name."""
-
-    path: Path
-    manifest: Mapping[str, Any]
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    tables: Mapping[str, pa.Table] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        return str(self.manifest["kind"])
-
-    @property
-    def seal(self) -> str:
-        """SHA-256 of the manifest, which holds that of every file: one name for the whole content."""
-        return _seal(self.manifest)
 
 
 def write(
@@ -86,9 +66,7 @@ def draft(path: str | PathLike[str], *, kind: str, manifest: Mapping[str, Any]) 
         target = target.resolve()
     _check_replaceable(target)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(target)
-        folder = target.with_name(f".{target.name}.{_owner()}.{secrets.token_hex(4)}.partial")
+        folder = drafts.beside(target)
         folder.mkdir()
     except OSError as failure:
         why = f"{failure.strerror}; choose a place you may write to."
@@ -96,7 +74,7 @@ def draft(path: str | PathLike[str], *, kind: str, manifest: Mapping[str, Any]) 
     try:
         yield folder
         _seal_draft(folder, kind, manifest)
-        _take_place(folder, target)
+        drafts.take_place(folder, target)
     except OSError as failure:
         raise ArtifactError(
             f"writing {target} failed: {failure.strerror or failure}; what was there before is intact."
@@ -106,41 +84,59 @@ def draft(path: str | PathLike[str], *, kind: str, manifest: Mapping[str, Any]) 
 
 
 def read(path: str | PathLike[str], *, kind: str | None = None) -> Artifact:
-    """Read a directory back, after checking that every byte is what was written."""
+    """Read a directory back, after checking that every byte is what was written and every number finite."""
     folder, manifest = opened(path, kind=kind)
     for name in manifest["files"]:
         check(folder, manifest, name)
-    arrays: dict[str, NDArray[Any]] = {}
-    if ARRAYS in manifest["files"]:
-        from safetensors.numpy import load_file
-
-        arrays = load_file(folder / ARRAYS)
+    arrays = read_arrays(folder / ARRAYS) if ARRAYS in manifest["files"] else {}
     names = [name for name in manifest["files"] if name.endswith(".parquet")]
-    tables = {name.removesuffix(".parquet"): pq.read_table(folder / name) for name in names}
+    tables = {name.removesuffix(".parquet"): read_table(folder / name) for name in names}
     return Artifact(folder, manifest, arrays, tables)
 
 
 def opened(path: str | PathLike[str], *, kind: str | None = None) -> tuple[Path, dict[str, Any]]:
-    """Where a directory lies and its manifest, for a reader that takes its files one by one."""
+    """Where a directory lies and its manifest, for a reader that takes its files one by one.
+
+    All files are there and as long as the manifest says; whether each byte is right, `check` says.
+    """
     folder = _existing(Path(path))
     manifest = _manifest(folder)
     if kind is not None and manifest["kind"] != kind:
         raise ArtifactError(f"{folder} holds a {manifest['kind']}; expected a {kind}.")
+    for name, facts in manifest["files"].items():
+        _check_length(folder, name, facts["bytes"])
     return folder, manifest
 
 
 def check(folder: Path, manifest: Mapping[str, Any], name: str) -> Path:
     """The path of one file, after checking that every byte of it is what was written."""
-    _check_file(folder, name, manifest["files"][name]["sha256"])
+    if name not in manifest["files"]:
+        raise ArtifactError(f"{folder} is not whole: its manifest does not list {name!r}; write it again.")
+    expected = manifest["files"][name]["sha256"]
+    try:
+        found = _digest(folder / name)
+    except OSError as failure:
+        raise ArtifactError(f"cannot read {folder / name}: {failure.strerror}.") from None
+    if found != expected:
+        raise ArtifactError(
+            f"{folder / name} is damaged: its SHA-256 is {found[:12]}…, the manifest says {expected[:12]}…; "
+            "copy it again or write it again."
+        )
     return folder / name
+
+
+def seal(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of a manifest, which holds that of every file: one name for the whole content."""
+    text = json.dumps(manifest, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def kind_of(path: str | PathLike[str]) -> str | None:
     """What a directory holds according to its manifest; None where infrec did not write it."""
     try:
-        document = json.loads((Path(path) / MANIFEST).read_bytes())
-        return str(document["kind"]) if document.get("format") == "infrec" else None
-    except (OSError, ValueError, AttributeError, KeyError):
+        document = _document(Path(path) / MANIFEST)
+        return document["kind"] if document.get("format") == "infrec" else None
+    except (OSError, ValueError):
         return None
 
 
@@ -152,9 +148,9 @@ def is_artifact(path: str | PathLike[str]) -> bool:
 def strangers(path: str | PathLike[str]) -> list[str]:
     """What somebody else put into a directory of ours (hidden files aside), and replacing it would lose."""
     try:
-        ours = {MANIFEST, *CARD, *json.loads((Path(path) / MANIFEST).read_bytes())["files"]}
+        ours = {MANIFEST, *CARD, *_document(Path(path) / MANIFEST)["files"]}
         return sorted(n for each in Path(path).iterdir() if (n := each.name) not in ours and n[0] != ".")
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError):
         return []
 
 
@@ -203,81 +199,29 @@ def _seal_draft(folder: Path, kind: str, manifest: Mapping[str, Any]) -> None:
             shutil.rmtree(file)
             continue
         sums[file.name] = {"sha256": _digest(file), "bytes": file.stat().st_size}
-        _sync(file)
+        drafts.sync(file)
     document = {
         "format": "infrec",
         "format_version": FORMAT_VERSION,
         "kind": kind,
-        **manifest,
+        **_plain(manifest),
         "versions": _versions(),
         "files": sums,
     }
-    document["seal"] = _seal(document)
+    document["seal"] = seal(document)
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
-    _sync(folder / MANIFEST)
-    _sync(folder)
+    drafts.sync(folder / MANIFEST)
+    drafts.sync(folder)
 
 
-def _take_place(draft: Path, target: Path) -> None:
-    """Put `draft` where `target` is; afterwards `draft` is gone, or holds the old one for removal."""
-    if not target.exists() or not any(target.iterdir()):
-        draft.rename(target)
-    elif not _exchange(draft, target):
-        aside = _aside(target)
-        shutil.rmtree(aside, ignore_errors=True)
-        target.rename(aside)
-        draft.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
-    _sync(target.parent)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step (renameat2 with RENAME_EXCHANGE); False where the system cannot."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return False
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return bool(renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
-
-
-def _aside(target: Path) -> Path:
-    return target.with_name(f".{target.name}.previous")
-
-
-def _owner() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove what a killed process of this machine left behind; another machine's may still be at work."""
-    prefix = f".{target.name}.{socket.gethostname()}-"
-    for left in target.parent.iterdir():
-        if left.name.startswith(prefix) and left.name.endswith(".partial"):
-            pid = left.name.removeprefix(prefix).split(".")[0]
-            if pid.isdigit() and not _alive(int(pid)):
-                shutil.rmtree(left, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _plain(value: Any) -> Any:
+    """A value for JSON, which knows neither NaN nor infinity: None instead."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _versions() -> dict[str, str]:
@@ -292,23 +236,51 @@ def _versions() -> dict[str, str]:
 def _existing(folder: Path) -> Path:
     if folder.is_dir():
         return folder
-    if _aside(folder).is_dir():  # a process died between the two renames
-        return _aside(folder)
+    if drafts.aside(folder).is_dir():  # a process died between the two renames
+        return drafts.aside(folder)
     if folder.exists():
         raise ArtifactError(f"{folder} is a file; expected a directory that infrec wrote.")
     raise ArtifactError(f"there is no directory {folder}; expected one that infrec wrote.")
 
 
+def _document(file: Path) -> dict[str, Any]:
+    """A manifest as it stands, of the expected form; ValueError where it is not, whatever is wrong."""
+    if file.exists() and not file.is_file():
+        raise ValueError("it is no plain file")
+    try:
+        document = json.loads(file.read_bytes(), parse_float=_number, parse_constant=_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        raise ValueError("it names no kind")
+    files = document.get("files")
+    if not isinstance(files, dict) or not all(isinstance(facts, dict) for facts in files.values()):
+        raise ValueError("it lists no files")
+    for facts in files.values():
+        if type(facts.get("bytes")) is not int or not isinstance(facts.get("sha256"), str):
+            raise ValueError("it lists files without their lengths and sums")
+    json.dumps(document, ensure_ascii=False).encode()  # half a character (a lone surrogate) fails here
+    return document
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no number")
+    return value
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        document = json.loads((folder / MANIFEST).read_bytes())
+        document = _document(folder / MANIFEST)
     except FileNotFoundError:
         raise ArtifactError(
             f"{folder} has no {MANIFEST}: it is half-written or was not written by infrec; write it again."
         ) from None
     except (OSError, ValueError):
-        raise ArtifactError(f"{folder / MANIFEST} is damaged: it is no JSON; write it again.") from None
-    if not isinstance(document, dict) or document.get("format") != "infrec":
+        raise ArtifactError(
+            f"{folder / MANIFEST} is damaged: it is no manifest in JSON; write it again."
+        ) from None
+    if document.get("format") != "infrec":
         raise ArtifactError(f"{folder / MANIFEST} was not written by infrec; expected a directory that was.")
     version = document.get("format_version")
     if isinstance(version, int) and version > FORMAT_VERSION:
@@ -316,35 +288,29 @@ def _manifest(folder: Path) -> dict[str, Any]:
             f"{folder} has format version {version}, this infrec reads up to {FORMAT_VERSION}; "
             "install a newer infrec."
         )
-    if document.pop("seal", None) != _seal(document):
+    if document.pop("seal", None) != seal(document):
         raise ArtifactError(f"{folder / MANIFEST} is damaged: its checksum does not match; write it again.")
     return document
 
 
-def _check_file(folder: Path, name: str, expected: str) -> None:
+def _check_length(folder: Path, name: str, expected: int) -> None:
+    """Before anything is read: is the file there, a plain one, and as long as it was?"""
+    file = folder / name
     if Path(name).name != name:
         raise ArtifactError(f"{folder / MANIFEST} names {name!r}; expected plain file names.")
     try:
-        found = _digest(folder / name)
-    except FileNotFoundError:
+        facts = file.stat()
+    except (OSError, ValueError):  # ValueError: a name with a zero byte
         raise ArtifactError(
             f"{folder} lacks {name}, which its manifest lists; copy it whole or write it again."
         ) from None
-    except OSError as failure:
-        raise ArtifactError(f"cannot read {folder / name}: {failure.strerror}.") from None
-    if found != expected:
+    if not stat.S_ISREG(facts.st_mode) or facts.st_size != expected:
+        what = f"it has {facts.st_size:,} bytes" if stat.S_ISREG(facts.st_mode) else "it is no plain file"
         raise ArtifactError(
-            f"{folder / name} is damaged: its SHA-256 is {found[:12]}…, the manifest says {expected[:12]}…; "
-            "copy it again or write it again."
+            f"{file} is damaged: {what}, the manifest says {expected:,} bytes; copy it or write it again."
         )
 
 
 def _digest(file: Path) -> str:
     with file.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def _seal(document: Mapping[str, Any]) -> str:
-    """SHA-256 of the manifest without this entry, whatever its layout."""
-    text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -115,11 +115,12 @@ def test_a_killed_process_is_noticed_by_the_others(prepared: Path, tmp_path: Pat
 
 def test_a_damaged_partition_is_named_and_nothing_is_written(log: Interactions, tmp_path: Path) -> None:
     prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
-    (tmp_path / "log" / "part-00009.parquet").unlink()  # one of the second process's
+    bad = tmp_path / "log" / "part-00009.parquet"  # one of the second process's
+    bad.write_bytes(bad.read_bytes()[:-1] + b"?")
     processes = start(tmp_path / "log", tmp_path / "model")
     (first, second) = ended(processes)
     assert [process.returncode for process in processes] == [1, 1]
-    assert "lacks part-00009.parquet" in json.loads(second[0])["error"]["message"]
+    assert "part-00009.parquet is damaged" in json.loads(second[0])["error"]["message"]
     assert SENTENCE in json.loads(first[0])["error"]["message"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import unicodedata
+import zipfile
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -197,10 +198,45 @@ BIG = (HEADER + "".join(f"user{n},item{n * 7919 % 1000},5\n" for n in range(50_0
 
 
 @pytest.mark.parametrize(
+    ("content", "wanted", "told"),
+    [
+        ("userId,movieId,rating\n1,2,3\n", {}, None),
+        ("customer,article\nann,tea\n", {"user": "customer", "item": "article"}, None),
+        ("1,2,3\n4,5,6\n", {}, "has no header; its columns were taken as user, item, rating"),
+        ("title,5\nname,6\n", {"user": 0, "item": 1}, "the first line of log.csv ('title', '5') was taken"),
+        ("user,item\nann,tea\nuser,tea\n", {}, "the first line of log.csv ('user', 'item') was taken as"),
+        (
+            "ann,tea\n7,8\n9,8\n",
+            {"user": 0, "item": 1},
+            "('ann', 'tea') was taken as its header",
+        ),
+    ],
+)
+def test_a_first_line_that_may_be_a_row_or_a_header_is_not_lost_without_a_word(
+    content: str, wanted: dict[str, Any], told: str | None, tmp_path: Path
+) -> None:
+    log = read(write(tmp_path, content), **wanted)
+    assert log.report is not None
+    if told is None:
+        assert log.report.notes == ()
+    else:
+        (note,) = log.report.notes
+        assert told in note
+        assert log.n_interactions == content.count("\n") - ("was taken as" in note)
+
+
+@pytest.mark.parametrize(
     ("name", "content", "says"),
     [
         ("log.csv", b"", "is empty"),
         ("log.csv", b"\n\n  \n", "is empty"),
+        ("log.csv", b"\xef\xbb\xbf", "is empty"),
+        ("log.csv", b"\xef\xbb\xbf\r\n \n", "is empty"),
+        ("log.csv", "\u3000\n".encode(), "is empty"),
+        ("log.csv", b"\xff\xfe", "UTF-16"),
+        ("log.csv", b"\xfe\xff", "UTF-16"),
+        ("log.csv", b"\0" * 100, "not text"),
+        ("log.csv", b'"', "recognised as the user"),
         ("log.csv", HEADER.encode(), "no rows"),
         ("log.csv", HEADER.strip().encode(), "no rows"),
         ("log.csv", b"user,price\na,5\n", "recognised as the item"),
@@ -233,6 +269,22 @@ def test_parquet_cut_off_or_flipped(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="cannot be read as Parquet") as error:
             read(write(tmp_path, damaged, "cut.parquet"))
         one_sentence(error)
+
+
+def test_names_inside_a_file_that_are_no_text(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"user": [1], "item": [2], "caf\u00e9": [3]}), tmp_path / "log.parquet")
+    named = (tmp_path / "log.parquet").read_bytes().replace(b"caf\xc3\xa9", b"caf\xc3\x28")
+    with pytest.raises(DataError, match="cannot be read as Parquet") as error:
+        read(write(tmp_path, named, "log.parquet"))
+    one_sentence(error)
+    with zipfile.ZipFile(tmp_path / "log.zip", "w") as archive:
+        archive.writestr("ratings.dat", "1::2::3::4\n")
+    packed = bytearray((tmp_path / "log.zip").read_bytes())
+    packed[7] |= 8  # names are UTF-8, says the member's own header
+    packed[30] = 0xFF
+    with pytest.raises(DataError, match="cannot be unpacked") as error:
+        read(write(tmp_path, bytes(packed), "log.zip"))
+    one_sentence(error)
 
 
 @pytest.mark.parametrize("form", ["file", "directory", "frame", "items"])

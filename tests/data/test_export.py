@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +149,61 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         raise RuntimeError
     assert path.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_folder_leaves_both_old_files(weighted: Interactions, tmp_path: Path) -> None:
+    before = [file.read_bytes() for file in export(weighted, tmp_path / "mine", "recbole")]
+    bad = Interactions.from_csr([[1.0, 1.0]], items=["fine", "not\tfine"])
+    with pytest.raises(DataError, match="holds a tab"):
+        export(bad, tmp_path / "mine", "recbole")
+    assert [(tmp_path / "mine" / f"mine.{end}").read_bytes() for end in ("inter", "item")] == before
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_folder_with_something_else_in_it_is_not_replaced(weighted: Interactions, tmp_path: Path) -> None:
+    export(weighted, tmp_path / "mine", "recbole")
+    (tmp_path / "mine" / "mine.user").write_text("precious")
+    with pytest.raises(DataError, match=r"also holds 'mine\.user', which replacing it would lose"):
+        export(weighted, tmp_path / "mine", "recbole")
+    assert (tmp_path / "mine" / "mine.user").read_text() == "precious"
+
+
+def test_what_a_killed_export_left_is_cleared_and_what_a_living_one_has_stays(
+    weighted: Interactions, tmp_path: Path
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host = socket.gethostname()
+    dead = tmp_path / f".x.csv.{host}-{ended.pid}.0a.partial"
+    alive = tmp_path / f".x.csv.{host}-{os.getpid()}.0b.partial"
+    other = tmp_path / f".y.csv.{host}-{ended.pid}.0c.partial"  # of another target
+    for left in (dead, alive, other):
+        left.write_text("half")
+    (tmp_path / f".mine.{host}-{ended.pid}.0d.partial").mkdir()
+    export(weighted, tmp_path / "x.csv", "csv")
+    export(weighted, tmp_path / "mine", "recbole")
+    assert {each.name for each in tmp_path.iterdir()} == {"x.csv", "mine", alive.name, other.name}
+
+
+EXPORTER = """
+import os, signal, sys
+from infrec import drafts
+from infrec.data import Interactions
+from infrec.data.export import export
+export(Interactions.from_csr([[1.0]], items=["old"]), sys.argv[1], "recbole")
+drafts.take_place = lambda draft, target: os.kill(os.getpid(), signal.SIGKILL)
+export(Interactions.from_csr([[1.0]], items=["new"]), sys.argv[1], "recbole")
+"""
+
+
+def test_a_killed_export_leaves_two_files_of_one_run(tmp_path: Path) -> None:
+    """Killed when both files are written and none is in its place."""
+    assert subprocess.run([sys.executable, "-c", EXPORTER, str(tmp_path / "x")]).returncode == -9
+    assert len(list(tmp_path.glob(".x.*.partial/x.*"))) == 2
+    assert all("old" in (tmp_path / "x" / f"x.{end}").read_text() for end in ("inter", "item"))
+    export(Interactions.from_csr([[1.0]], items=["newer"]), tmp_path / "x", "recbole")
+    assert all("newer" in (tmp_path / "x" / f"x.{end}").read_text() for end in ("inter", "item"))
+    assert [each.name for each in tmp_path.iterdir()] == ["x"]  # the next one swept up
 
 
 def test_wrong_format_and_wrong_place_are_told(weighted: Interactions, tmp_path: Path) -> None:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,7 +18,8 @@ from scipy.special import log_softmax
 
 from infrec.data import Interactions
 from infrec.data.generate import generate
-from infrec.distillation import distill, objective, others
+from infrec.distillation import devices, distill, objective, others
+from infrec.distillation.blocks import Feed
 from infrec.distillation.config import Config
 from infrec.distillation.objective import Form
 from infrec.distillation.others import Others
@@ -171,3 +178,32 @@ def test_targets_change_the_summary(small_log):
     assert made["own"].about["settings"]["targets"] == "own"
     assert (made["own"].matrix != made["others"].matrix).nnz > 0
     assert made["others"].discrete and made["own"].n_interactions == made["others"].n_interactions
+
+
+# ---- processors without half precision ---------------------------------------------------------------------
+def test_wider_targets_hold_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = _matrix()
+    fit = partial(Others.fit, matrix, sharpness=0.5)
+    feeds = [Feed(matrix, batch=None, parts=1, seed=3, on_gpu=False, others=fit) for _ in range(2)]
+    narrow = feeds[0].at(0, 0).wanted
+    monkeypatch.setattr(devices, "half_precision", lambda: np.float32)
+    wide = feeds[1].at(0, 0).wanted
+    assert narrow is not None and wide is not None
+    assert (narrow.dtype, wide.dtype) == (jnp.float16, jnp.float32)
+    np.testing.assert_array_equal(np.asarray(narrow, np.float32), np.asarray(wide))
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other processors have it always")
+def test_distillation_on_a_processor_without_f16c() -> None:
+    code = (
+        "import numpy as np\n"
+        "from infrec.data import Interactions\n"
+        "from infrec.distillation import devices, distill\n"
+        "log = Interactions.from_csr(np.random.default_rng(0).random((40, 30)) < 0.3)\n"
+        "made = distill(log, 4, steps=1, validate_every=1)\n"
+        "assert made.about['settings']['targets'] == 'others'\n"
+        "print(devices.half_precision().__name__, made.n_users)\n"
+    )
+    flags = {**os.environ, "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2", "JAX_PLATFORMS": "cpu"}
+    ran = subprocess.run([sys.executable, "-c", code], env=flags, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "float32 4\n"), ran.stderr

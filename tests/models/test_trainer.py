@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from infrec import models
 from infrec.data import Interactions
-from infrec.errors import ArtifactError, ConfigError, SolveError
-from infrec.models import MF, trainer
+from infrec.errors import ArtifactError, ConfigError, DataError, MemoryBudgetError, SolveError
+from infrec.kernels import memory
+from infrec.models import MF, sampling, trainer
 from infrec.models.checkpoint import Interrupted
 from infrec.models.trained import Trained
 from infrec.splits import holdout
@@ -63,7 +66,7 @@ training.run(None, scripted([3, 9, 4]), progress)
     resumed = small_mf().training(split.train, checkpoint=tmp_path / "run")
     began: list[float] = []
     resumed.run(None, scripted([9, 4]), lambda stage, done, total=None, **facts: began.append(done))
-    assert began[0] == 8  # seven were done
+    assert began[:2] == [7, 8]  # seven were done
     straight = small_mf().training(split.train).run(None, scripted([3, 9, 4]))
     assert same(resumed.model(), straight.model())
     assert same(resumed.best, straight.best)
@@ -166,6 +169,48 @@ def test_nothing_to_hold_out() -> None:
 def test_a_loss_that_explodes_is_an_error(small_log: Interactions) -> None:
     with pytest.raises(SolveError, match=r"not finite.*smaller rate"):
         small_mf(rate=1e30).fit(small_log)
+
+
+# ---- shapes ------------------------------------------------------------------------------------------------
+def wide_log(users: int, items: int) -> Interactions:
+    rows = np.repeat(np.arange(users), 5)
+    matrix = sp.csr_array((np.ones(5 * users), (rows, np.arange(5 * users))), shape=(users, items))
+    return Interactions.from_csr(matrix)
+
+
+@pytest.mark.parametrize("name", ["mf", "neumf", "lightgcn", "mvae"])
+def test_a_log_that_cannot_be_learnt_from_is_refused_before_anything_is_compiled(name: str) -> None:
+    with pytest.raises(DataError, match="cannot learn 1,000,000 items from 3 users; expected"):
+        models.create(name).fit(wide_log(3, 1_000_000))
+    with pytest.raises(DataError, match="cannot learn"):
+        models.create(name, epochs=1).training(wide_log(3, 30_001))  # type: ignore[attr-defined]
+    models.create(name)._check_size(wide_log(3, 30_000))
+    models.create("bias-only").fit(wide_log(3, 1_000_000))
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("mf", 64), ("neumf", 128), ("lightgcn", 64), ("mvae", 1200)])
+def test_a_model_that_does_not_fit_in_memory_is_refused(
+    name: str, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least 16 bytes for each number that Adam trains, of which there are so many for each item."""
+    log = wide_log(20, 100_000)
+    monkeypatch.setattr(memory, "available", lambda: 16 * numbers * log.n_items)
+    with pytest.raises(MemoryBudgetError, match=f"training {name} on 20 users × 100,000 items needs"):
+        models.create(name).fit(log)
+
+
+def test_a_few_users_of_many_items_are_not_padded_to_many() -> None:
+    """A padded user would cost a row of scores; with fewer items, shapes are as they were."""
+    sizes, _ = sampling.on_device(wide_log(10, 70_000), batch=128)
+    assert (sizes.users, sizes.batch, sizes.blocks) == (16, 16, 1)
+    sizes, _ = sampling.on_device(wide_log(10, 60_000), batch=128)
+    assert (sizes.users, sizes.batch, sizes.blocks) == (128, 128, 1)
+
+
+def test_progress_is_told_before_the_first_epoch_is_compiled(small_log: Interactions) -> None:
+    told: list[float] = []
+    small_mf(epochs=2).training(small_log).run(progress=lambda stage, done, *_, **__: told.append(done))
+    assert told == [0, 1, 2]
 
 
 # ---- compilation -------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def public_items(path: Path) -> tuple[Vocabulary, pa.Table | None]:
                 f"the catalogue {path.name} has no column that is recognised as the item; it has "
                 f"{col.listed(source.columns)}: give it a header that names the column of ids `item`."
             )
-        headless = not known or bool(source.notes)  # a note: its first line is a row
+        headless = not known or not source.has_header
         if not known:
             source = TextSource(lambda: path.open("rb"), path.name, header=["item"])
         key = source.columns[0] if headless else key

@@ -101,7 +101,7 @@ class _Member(io.RawIOBase):
     def _begin(self) -> None:
         try:
             self._stream = self._archive.open(self._make)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OSError) as error:
             raise DataError(f"{self._name} cannot be unpacked ({error}); get it again.") from None
         self._given = 0
 

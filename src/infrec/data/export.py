@@ -1,11 +1,10 @@
-"""The ways out: a log as a file that other programs read. A file appears only when it is whole."""
+"""The ways out: a log as a file that other programs read. Files appear when they are whole, and together."""
 
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from infrec import drafts
 from infrec.data.interactions import Interactions
 from infrec.data.vocabulary import Vocabulary, from_numpy
 from infrec.errors import ConfigError, DataError
@@ -28,7 +28,8 @@ def export(log: Interactions, path: str | os.PathLike[str], format: str) -> list
 
     csv, parquet: columns user, item, weight, and time and split where the log has them.
     recbole: one `.inter` file with a typed header when the path ends in `.inter`; else the folder that
-        RecBole expects, NAME/NAME.inter and NAME/NAME.item with every item of the vocabulary.
+        RecBole expects, NAME/NAME.inter and NAME/NAME.item with every item of the vocabulary; the two
+        appear together, in place of older ones.
     npz: scipy's CSR format (`scipy.sparse.load_npz`), never pickle; ids as the arrays `users` and `items`.
     """
     if format not in WRITERS:
@@ -55,16 +56,41 @@ def table(log: Interactions) -> pa.Table:
 @contextmanager
 def atomically(path: Path) -> Iterator[BinaryIO]:
     """A file to write into that takes its name when it is complete and on the disk; else nothing changes."""
-    half = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    draft = drafts.beside(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with half.open("wb") as file:
+        with draft.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        half.replace(path)
+        draft.replace(path)
     finally:
-        half.unlink(missing_ok=True)
+        drafts.remove(draft)
+
+
+@contextmanager
+def together(folder: Path, names: Collection[str]) -> Iterator[list[BinaryIO]]:
+    """A file to write into for each name; the folder holds all of them when they are complete, or is as it
+    was. Refuses a folder that holds anything else."""
+    target = folder.resolve() if folder.is_symlink() else folder
+    held = [each.name for each in target.iterdir()] if target.is_dir() else []
+    if strange := sorted(name for name in held if name not in names and name[0] != "."):
+        raise DataError(
+            f"{folder} also holds {strange[0]!r}, which replacing it would lose; expected a new folder or "
+            f"nothing but {', '.join(names)}: move that away, or choose another folder."
+        )
+    draft = drafts.beside(target)
+    try:
+        draft.mkdir()
+        with ExitStack() as stack:
+            files: list[BinaryIO] = [stack.enter_context((draft / name).open("wb")) for name in names]
+            yield files
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        drafts.sync(draft)
+        drafts.take_place(draft, target)
+    finally:
+        drafts.remove(draft)
 
 
 def _times(log: Interactions, part: sp.csr_array) -> NDArray[np.int64]:
@@ -116,15 +142,18 @@ def _recbole(log: Interactions, path: Path) -> list[Path]:
     if path.suffix == ".inter":
         if path.is_dir():
             raise DataError(f"{path} is a directory; expected the name of an .inter file to write.")
-        return [_atomic_file(_inter(log), path)]
+        with atomically(path) as file:
+            _write_rows(_inter(log), file)
+        return [path]
     if path.exists() and not path.is_dir():
         raise DataError(
             f"{path} is a file; expected a name ending in .inter, or a folder for RecBole's files."
         )
-    return [
-        _atomic_file(_inter(log), path / f"{path.name}.inter"),
-        _atomic_file(_items(log), path / f"{path.name}.item"),
-    ]
+    names = [f"{path.name}.inter", f"{path.name}.item"]
+    with together(path, names) as (inter, item):
+        _write_rows(_inter(log), inter)
+        _write_rows(_items(log), item)
+    return [path / name for name in names]
 
 
 WRITERS: Mapping[str, Callable[[Interactions, Path], list[Path]]] = MappingProxyType(
@@ -153,7 +182,7 @@ def _items(log: Interactions) -> pa.Table:
     return pa.table(columns)
 
 
-def _atomic_file(rows: pa.Table, path: Path) -> Path:
+def _write_rows(rows: pa.Table, file: BinaryIO) -> None:
     """Tab-separated, nothing quoted: RecBole splits lines itself."""
     from pyarrow import csv
 
@@ -166,12 +195,8 @@ def _atomic_file(rows: pa.Table, path: Path) -> Path:
                     f"the id {bad[0].as_py()!r} holds a tab, a line break or a quotation mark; "
                     "expected none of them in a RecBole file, so rename it, or export csv or parquet."
                 )
-    with atomically(path) as file:
-        file.write(("\t".join(rows.column_names) + "\n").encode())
-        csv.write_csv(
-            rows, file, csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
-        )
-    return path
+    file.write(("\t".join(rows.column_names) + "\n").encode())
+    csv.write_csv(rows, file, csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none"))
 
 
 # ---- values ------------------------------------------------------------------------------------------------

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.data.arrow import to_numpy
+from infrec.contents import Artifact, fits, read_table
 from infrec.data.interactions import PARTS, Interactions, ReadReport
 from infrec.data.prepare import KIND
-from infrec.data.values import whole
 from infrec.data.vocabulary import Vocabulary
-from infrec.errors import ArtifactError
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -47,20 +44,21 @@ class Prepared:
     def open(cls, path: str | os.PathLike[str]) -> Prepared:
         """Read what is small: the manifest and the ids."""
         folder, manifest = artifacts.opened(path, kind=KIND)
-        users, items = (
-            _table(artifacts.check(folder, manifest, f"{name}.parquet")) for name in ("users", "items")
-        )
-        about = [name for name in items.column_names if name.startswith("info.")]
-        info = items.select(about).rename_columns([name.removeprefix("info.") for name in about])
-        return cls(
-            folder,
-            manifest,
-            Vocabulary(whole(users.column("id"))),
-            Vocabulary(whole(items.column("id"))),
-            to_numpy(whole(users.column("interactions"))),
-            to_numpy(whole(items.column("interactions"))),
-            info if about else None,
-        )
+        tables = {
+            name: read_table(artifacts.check(folder, manifest, f"{name}.parquet"))
+            for name in ("users", "items")
+        }
+        found = Artifact(folder, manifest, tables=tables)
+        with found.understood():
+            users, items = Vocabulary(found.ids("users")), Vocabulary(found.ids("items"))
+            total = found.number("interactions", whole=True, least=1)
+            per_user, per_item = (
+                found.inside(f"counts of {name}", found.column(name, "interactions", "i"), total + 1)
+                for name in tables
+            )
+            found.agree(users=len(users), items=len(items), interactions=int(per_user.sum()))
+            _check(found, len(users))
+            return cls(folder, manifest, users, items, per_user, per_item, found.about_items())
 
     @property
     def partitions(self) -> Sequence[Mapping[str, Any]]:
@@ -88,8 +86,7 @@ class Prepared:
         """
         for number in range(len(self.partitions)) if partitions is None else partitions:
             facts = self.partitions[number]
-            rows = self._read(facts, ("user", "item", "weight", "part"))
-            user, item, weight, _ = self._union(rows)
+            _, (user, item, weight, _) = self._read(facts, ("user", "item", "weight", "part"))
             yield _csr(user - facts["first_user"], item, weight, (facts["users"], len(self.items)))
 
     def rows(self, users: Sequence[int] | NDArray[np.integer]) -> sp.csr_array:
@@ -117,13 +114,8 @@ class Prepared:
         found: dict[str, list[sp.csr_array]] = {name: [] for name in PARTS} if self.manifest["split"] else {}
         wanted = ("user", "item", "weight", "part", *(() if time is None else ("time",)))
         for number, facts in enumerate(self.partitions):
-            rows = self._read(facts, wanted)
-            _, item, weight, first = self._union(rows)
+            rows, (_, item, weight, first) = self._read(facts, wanted)
             start = int(indptr[facts["first_user"]])
-            if start + len(item) != int(indptr[facts["first_user"] + facts["users"]]):
-                raise ArtifactError(
-                    f"{self.folder / facts['file']} does not hold what users.parquet says; prepare it again."
-                )
             some = slice(start, start + len(item))
             indices[some], data[some] = item, weight
             if time is not None:
@@ -147,13 +139,35 @@ class Prepared:
             report=self.report,
         )
 
-    def _read(self, facts: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """The columns of one partition, after its SHA-256 was checked; weights are 1 unless stored."""
+    def _read(
+        self, facts: Mapping[str, Any], wanted: Sequence[str]
+    ) -> tuple[dict[str, NDArray[Any]], tuple[NDArray[Any], ...]]:
+        """The rows of one partition and their `_union`, after its SHA-256 and contents were checked; weights
+        are 1 unless stored."""
         path = artifacts.check(self.folder, self.manifest, facts["file"])
-        table = _table(path, wanted)
-        rows = {name: to_numpy(whole(table.column(name))) for name in table.column_names}
-        rows.setdefault("weight", np.ones(table.num_rows, np.float32))
-        return rows
+        found = Artifact(path, self.manifest, tables={"rows": read_table(path, wanted)})
+        first, n_items = facts["first_user"], len(self.items)
+        limits = {"user": (first, first + facts["users"]), "item": (0, n_items)}
+        limits |= {"part": (0, len(PARTS))} if self.manifest["split"] else {}
+        with found.understood():
+            rows = {
+                name: found.inside(f"column {name!r}", found.column("rows", name, "i"), below, least)
+                for name, (least, below) in limits.items()
+            }
+            rows["weight"] = found.weights("rows", default=True)
+            if "time" in wanted:
+                rows["time"] = found.column("rows", "time", "i")
+            pair = rows["user"].astype(np.int64) * n_items + rows["item"]
+            same = [pair] if "part" not in rows else [pair[rows["part"] == n] for n in range(len(PARTS))]
+            if (pair[1:] < pair[:-1]).any() or any((one[1:] == one[:-1]).any() for one in same):
+                raise found.unsound("its pairs of users and items are not sorted, or stand twice")
+            union = self._union(rows)
+            counts = np.bincount(union[0] - first, minlength=facts["users"])
+            if not np.array_equal(counts, self.user_counts[first : first + facts["users"]]):
+                raise found.unsound("it does not hold what users.parquet says")
+            if not np.isfinite(union[2]).all():
+                raise found.unsound("its weights add up to more than there are numbers for")
+        return rows, union
 
     def _union(self, rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
         """Sorted pairs, each once: user, item, weight, and where it stands first. Parts may repeat a pair."""
@@ -163,15 +177,38 @@ class Prepared:
         new = np.ones(len(user), bool)
         new[1:] = (user[1:] != user[:-1]) | (item[1:] != item[:-1])
         first = np.flatnonzero(new)
-        summed = self.manifest["duplicates"] == "sum"
-        return user[first], item[first], np.add.reduceat(weight, first) if summed else weight[first], first
+        if self.manifest["duplicates"] != "sum":
+            return user[first], item[first], weight[first], first
+        with np.errstate(over="ignore"):
+            return user[first], item[first], np.add.reduceat(weight, first), first
 
 
-def _table(path: Path, wanted: Sequence[str] | None = None) -> pa.Table:
-    """Those of the wanted columns that a file has (`pq.read_table` would import pandas)."""
-    with pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        return file.read(columns=names if wanted is None else [name for name in wanted if name in names])
+def _check(found: Artifact, n_users: int) -> None:
+    """A manifest whose partitions follow each other, from the first user to the last."""
+    manifest, user = found.manifest, 0
+    if not isinstance(manifest["partitions"], list):
+        raise found.unsound("it has no list of partitions")
+    for number, facts in enumerate(manifest["partitions"]):
+        sizes = [
+            found.checked_number(f"partition {number}: {name}", facts[name], whole=True)
+            for name in ("users", "rows", "first_user")
+        ]
+        if not isinstance(facts["file"], str) or sizes[2] != user:
+            raise found.unsound(f"its partition {number} does not begin with user {user}")
+        user += sizes[0]
+    rows = sum(facts["rows"] for facts in manifest["partitions"])
+    held = sum(facts["bytes"] for facts in manifest["files"].values())
+    if manifest["interactions"] > rows or not fits(rows, 4, held):
+        raise found.unsound(f"{rows:,} rows do not fit in {held:,} bytes, or are too few")
+    if user != n_users:
+        raise found.unsound(f"its partitions have {user} users and it has {n_users}")
+    found.number("rows", whole=True)
+    told = (manifest["source"], manifest["duplicates"], *manifest["notes"], *manifest["dropped"])
+    counted = all(isinstance(count, int) for count in manifest["dropped"].values())
+    if not all(isinstance(word, str) for word in told) or not counted:
+        raise found.unsound("it does not tell how it was prepared")
+    if not isinstance(manifest["split"], bool) or not isinstance(manifest["times"], bool):
+        raise found.unsound("it does not tell which columns it has")
 
 
 def _csr(

@@ -233,7 +233,7 @@ class _explained:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, PermissionError):
             raise DataError(f"{self.name} may not be read; check its permissions.") from None
-        if isinstance(error, (pa.ArrowException, OSError)) and not isinstance(error, DataError):
+        if isinstance(error, (pa.ArrowException, OSError, UnicodeError)):  # a column's name may be no text
             raise DataError(
                 f"{self.name} cannot be read as Parquet ({_first_line(error)}): it is cut off, damaged or "
                 "something else; get it again."

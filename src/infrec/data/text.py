@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from infrec.data.columns import recognised
+from infrec.data.columns import find, listed, recognised
 from infrec.data.sources import BLOCK, grouped
 from infrec.errors import DataError
 
@@ -57,20 +57,33 @@ class TextSource:
         self._quotes = self._delimiter != "::"
         rows = [self._fields(line) for line in lines]
         self._skip = 0
+        named = any(field in wanted and not field.isdigit() for field in rows[0])
         if header is not None:
             self.columns = list(header)
-        elif any(recognised(field) or (field in wanted and not field.isdigit()) for field in rows[0]):
-            self.columns = _distinct(rows[0])
-            self._skip = blank + 1
+        elif named or any(recognised(field) for field in rows[0]):
+            self._take_header(rows, blank, sure=named or _is_surely_header(rows))
         elif _looks_like_data(rows[0]) or (
             any(name.isdigit() for name in wanted) and not _all_look_like_data(rows[1:])
         ):
             self.columns = _positional(rows)
             self.notes.append(f"{name} has no header; its columns were taken as {', '.join(self.columns)}")
         else:
-            self.columns = _distinct(rows[0])
-            self._skip = blank + 1
+            self._take_header(rows, blank, sure=False)
         self._runs = self._delimiter == " " and any("  " in line for line in lines)
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line was taken as the names of columns."""
+        return self._skip > 0
+
+    def _take_header(self, rows: Sequence[Sequence[str]], blank: int, *, sure: bool) -> None:
+        """Names from the first line, which is then no row; where that is a guess, it is told."""
+        self.columns, self._skip = _distinct(rows[0]), blank + 1
+        if not sure:
+            self.notes.append(
+                f"the first line of {self.name} ({listed(rows[0], 4)}) was taken as its header, not as a "
+                "row; if it is a row, write a line such as user,item above it"
+            )
 
     def _fields(self, line: str) -> list[str]:
         if self._delimiter == "::":
@@ -161,18 +174,18 @@ def _first_lines(open_stream: Callable[[], BinaryIO], name: str) -> tuple[int, l
             head = stream.read(HEAD)
     except (OSError, EOFError) as error:
         raise _explain(error, name) from None
-    if not head.strip():
-        raise DataError(f"{name} is empty; expected rows of user, item and more.")
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{name} is UTF-16 text; expected UTF-8: save it again as UTF-8.")
     if b"\0" in head or head[:4] in (b"PAR1", b"PK\x03\x04"):
         raise DataError(
             f"{name} is not text (it holds binary data); expected delimited text: check what it is."
         )
-    lines = head.removeprefix(b"\xef\xbb\xbf").decode("utf8", "replace").splitlines()
+    lines = re.split("\r\n|\r|\n", head.removeprefix(b"\xef\xbb\xbf").decode("utf8", "replace"))
     if len(head) == HEAD and len(lines) > 1:
         lines.pop()  # it may be cut
     full = [number for number, line in enumerate(lines) if line.strip()]
+    if not full:  # a byte-order mark, or blanks
+        raise DataError(f"{name} is empty; expected rows of user, item and more.")
     return full[0], [lines[number] for number in full[:50]]
 
 
@@ -209,6 +222,16 @@ def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
 def _looks_like_data(fields: Sequence[str]) -> bool:
     """Whether a first line without known names is a row: something after the first field is a number."""
     return any(re.fullmatch(r"\s*-?[0-9]+([.][0-9]+)?\s*", field) for field in fields[1:])
+
+
+def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line names a user and an item, holds no number, and no name is a value further
+    down."""
+    first, columns = rows[0], [find(role, rows[0]) for role in ("user", "item")]
+    if None in columns or any(re.fullmatch(r"\s*-?[0-9.]+\s*", field) for field in first):
+        return False
+    places = [first.index(column) for column in columns if column is not None]
+    return not any(len(row) > at and row[at] == first[at] for row in rows[1:] for at in places)
 
 
 def _all_look_like_data(rows: Sequence[Sequence[str]]) -> bool:

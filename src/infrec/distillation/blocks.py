@@ -122,7 +122,7 @@ class Feed:
             return out
 
         def wanted(some: slice) -> NDArray:
-            out = np.zeros((*every[:, some].shape, d), np.float16)
+            out = np.zeros((*every[:, some].shape, d), devices.half_precision())
             mine = real[:, some]
             out[mine] = np.asarray(self._others.powers(self._train, every[:, some][mine]))
             return out
@@ -140,11 +140,14 @@ class Feed:
         """What others predict for these users, then zeros, a block at a time."""
         import jax.numpy as jnp
 
+        from infrec.distillation import devices
+
         if self._fit_others is None:
             return None
         blocks = []
         for start in range(0, shape[0] * shape[1], shape[1]):
-            part = jnp.asarray(self._others.powers(self._train, rows[start : start + shape[1]]))
+            powers = self._others.powers(self._train, rows[start : start + shape[1]])
+            part = jnp.asarray(powers.astype(devices.half_precision(), copy=False))
             blocks.append(jnp.pad(part, ((0, shape[1] - len(part)), (0, 0))))
         return jnp.stack(blocks)
 

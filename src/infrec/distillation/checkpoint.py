@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.errors import ConfigError
 from infrec.models import checkpoint
 from infrec.models.checkpoint import Interrupted, asked_to_stop, fingerprint

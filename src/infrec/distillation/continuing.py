@@ -71,7 +71,8 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
     about = summary.about
     source = about.get("source")
     stands_for = about.get("represents", source.get("users") if isinstance(source, Mapping) else None)
-    if summary.kind != "summary" or "settings" not in about or stands_for is None:
+    known = {"settings", "mode", "start"} <= set(about)
+    if summary.kind != "summary" or not known or stands_for is None:
         raise ConfigError(
             f"the {summary.kind} to continue does not tell how it was distilled, and from how many users; "
             "expected one that `distill` made."
@@ -98,7 +99,7 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
         size["per_user"] = summary.n_interactions / summary.n_users
     try:
         before = Config.from_dict(about["settings"])
-    except TypeError:
+    except (AttributeError, KeyError, TypeError):
         raise ConfigError(
             "the summary to continue has settings that this version of infrec does not know; distil anew."
         ) from None

@@ -36,6 +36,17 @@ def team() -> Team:
     return Processes() if jax.process_count() > 1 else Alone()
 
 
+@cache
+def half_precision() -> type[np.floating[Any]]:
+    """The type in which numbers of half precision are kept: float16, or float32 where XLA cannot compile its
+    conversion, as on x86 processors without F16C. The numbers are the same."""
+    try:
+        jax.jit(lambda x: x.astype(jnp.float32)).lower(jax.ShapeDtypeStruct((8,), jnp.float16)).compile()
+    except jax.errors.JaxRuntimeError:
+        return np.float32
+    return np.float16
+
+
 def anybody(says: bool) -> bool:
     """Whether it is so on any process; each has to ask at the same point."""
     return bool(team().total(np.array([float(says)]))[0])

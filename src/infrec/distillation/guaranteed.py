@@ -32,7 +32,7 @@ from infrec.distillation import guarantee
 from infrec.distillation.config import Config, stated
 from infrec.distillation.guarantee import Mechanism
 from infrec.distillation.population import Population
-from infrec.distillation.release import Release, release
+from infrec.distillation.release import BINS, Release, release
 from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
 from infrec.models.checkpoint import fingerprint
@@ -186,12 +186,16 @@ def _released(
                 "(resume=True, --resume), or choose another directory and spend them again."
             )
         found = artifacts.read(place / "sums", kind=KIND)
-        if found.manifest["identity"] != identity:
+        if found.manifest.get("identity") != identity:
             raise ConfigError(
                 f"{place} holds a run on other data or with other ε or δ; resume with the same."
             )
-        kept: dict[str, Any] = {name: found.arrays[name] for name in names}
-        return Release(**kept, deviation=found.manifest["deviation"])
+        with found.understood():
+            items = found.positions("items", None, train.shape[1])
+            kept: dict[str, Any] = {"items": items, "activity": found.array("activity", BINS)}
+            kept["weights"] = found.array("weights", len(items))
+            kept["together"] = found.array("together", len(items), len(items))
+            return Release(**kept, deviation=found.number("deviation"))
     told = release(train, sigma, secret=secrets.randbits(63), threshold_delta=None if public else delta / 2)
     if place is not None:
         facts = {"identity": identity, "deviation": told.deviation}

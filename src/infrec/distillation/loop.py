@@ -30,6 +30,7 @@ from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
+    from infrec.contents import Artifact
     from infrec.distillation.continuing import Past
 
 OnValidate = Callable[[Any, Sequence[float]], Verdict]
@@ -193,16 +194,22 @@ class _Run:
             "square_logits": np.asarray(adam.nu[0]), "square_reg": np.asarray(adam.nu[1])[None],
         }  # fmt: skip
 
-    def restore(self, manifest: Any, arrays: Any) -> None:
-        a = devices.everywhere({name: array for name, array in arrays.items() if name != "best"})
+    def restore(self, found: Artifact) -> None:
+        kinds = {
+            name: ("i" if name == "count" else "f", array.shape) for name, array in self.arrays().items()
+        }
+        kinds["best"] = kinds["logits"]
+        arrays = {name: found.array(name, *shape, kind=kind) for name, (kind, shape) in kinds.items()}
+        if any((arrays[name] < 0).any() for name in ("count", "square_logits", "square_reg", "best")):
+            raise found.unsound("a count, a mean of squares or a weight is negative")
+        a: Any = devices.everywhere({name: array for name, array in arrays.items() if name != "best"})
         adam = optax.ScaleByAdamState(
             a["count"][0], (a["mean_logits"], a["mean_reg"][0]), (a["square_logits"], a["square_reg"][0])
         )
         self.state = State(a["logits"], a["log_reg"][0], a["averaged"], adam)
-        self.best = np.asarray(arrays["best"])
-        track = manifest["track"]
-        self.loss = float("nan") if manifest["loss"] is None else manifest["loss"]
-        self.track = Track(**track)
+        self.best, told = arrays["best"], found.manifest["loss"]
+        self.loss = float("nan") if told is None else found.number("loss", least=-math.inf)
+        self.track = _checked(found, self.steps)
 
     def facts(self, identity: dict[str, Any]) -> dict[str, Any]:
         loss = self.loss if np.isfinite(self.loss) else None
@@ -236,7 +243,8 @@ def run(
             stack.enter_context(directory)
             found = directory.load(resume=resume, identity=identity)
             if found is not None:
-                this.restore(found.manifest, found.arrays)
+                with found.understood():
+                    this.restore(found)
             stop = stack.enter_context(asked_to_stop())
         began = saved = time.monotonic()
         before = this.track.seconds
@@ -273,6 +281,25 @@ def run(
             this.track.seconds = before + time.monotonic() - began
     timed = this.times[1:]
     return Result(this.best, this.track, float(np.median(timed)) * 1e3 if timed else None)
+
+
+def _checked(found: Artifact, steps: int) -> Track:
+    """The track of a checkpoint, whose numbers are those of a run of at most so many steps."""
+    track = Track(**found.manifest["track"])
+    for name in ("step", "best_step"):
+        if found.number("track", name, whole=True) > steps:
+            raise found.unsound(f"{name} is {getattr(track, name)}, after the last of {steps} steps")
+    found.number("track", "validated", whole=True, least=-1)
+    found.number("track", "best", least=-math.inf)
+    for name in ("best_reg", "seconds"):
+        found.number("track", name)
+    for row in (track.best_metrics, *track.history):
+        for name, value in row.items():
+            if value is not None:
+                found.checked_number(name, value, least=-math.inf)
+    if not isinstance(track.finished, bool):
+        raise found.unsound(f"finished is {track.finished!r}")
+    return track
 
 
 def _log(reg: float) -> jax.Array:

@@ -49,7 +49,7 @@ class Users(NamedTuple):
     user: Array  # [blocks, rows] uint32: the number of the user, names its random mask
     weight: Array  # [blocks, rows] float32
     total: Array  # float32: the sum of the weights, which is the number of users
-    wanted: Array | None = None  # [blocks, rows, items] float16: targets that are not the user's own items
+    wanted: Array | None = None  # [blocks, rows, items] in half precision: targets that come from others
 
 
 class Form(NamedTuple):

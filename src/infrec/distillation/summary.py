@@ -22,16 +22,29 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.distillation.config import REG_GRID
-from infrec.errors import ArtifactError, DataError
+from infrec.errors import ArtifactError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KINDS = ("summary", "sample")
+_OF_THE_FORMAT = (
+    *("format", "format_version", "kind", "versions", "files"),
+    *("users", "items", "interactions", "discrete"),
+)
+_NUMBERS = (  # of the manifest: name, whether it is whole, and the least it may be
+    *(("represents", True, 1), ("periods", True, 1), ("steps", True, 0), ("best_step", True, 0)),
+    *(("seed", True, 0), ("seconds", False, 0), ("ms_per_step", False, 0)),
+)
+_FORMS: Mapping[str, type] = {
+    **dict.fromkeys(("settings", "validation", "guarantee", "set_aside"), dict),
+    **dict.fromkeys(("mode", "start", "criterion", "first_start"), str),
+    **dict.fromkeys(("history",), list),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,28 +158,14 @@ class Summary(Interactions):
 
     @classmethod
     def from_artifact(cls, found: Artifact) -> Self:
-        path = found.path
         if found.kind not in KINDS:
-            raise ArtifactError(f"{path} holds a {found.kind}; expected a summary or a sample.")
-        try:
-            log = _log(found.tables["items"], found.tables["interactions"], found.tables.get("users"))
-        except (KeyError, DataError) as failure:
-            raise ArtifactError(
-                f"{path} is no complete {found.kind} ({failure}); write it again."
-            ) from failure
-        own = (
-            "format",
-            "format_version",
-            "kind",
-            "versions",
-            "files",
-            "users",
-            "items",
-            "interactions",
-            "discrete",
-        )
-        about = {name: value for name, value in found.manifest.items() if name not in own}
-        return cls.of(log, about=about, kind=found.kind)
+            raise ArtifactError(f"{found.path} holds a {found.kind}; expected a summary or a sample.")
+        with found.understood():
+            log = _log(found)
+            found.agree(users=log.n_users, items=log.n_items, interactions=log.n_interactions)
+            about = {name: value for name, value in found.manifest.items() if name not in _OF_THE_FORMAT}
+            _check(found, about)
+            return cls.of(log, about=about, kind=found.kind)
 
     def __repr__(self) -> str:
         return (
@@ -175,20 +174,29 @@ class Summary(Interactions):
         )
 
 
-def _log(items: pa.Table, table: pa.Table, everybody: pa.Table | None) -> Interactions:
-    vocabulary = Vocabulary(items.column("item").combine_chunks())
-    info = {
-        name.removeprefix("info."): items.column(name)
-        for name in items.column_names
-        if name.startswith("info.")
-    }
-    ids = table.column("user").combine_chunks()
-    users = Vocabulary.of(ids.unique() if everybody is None else everybody.column("user").combine_chunks())
-    row, column = users.positions(ids), vocabulary.positions(table.column("item").combine_chunks())
-    if (column < 0).any():
-        raise DataError("interactions.parquet names an item that items.parquet lacks")
-    if (row < 0).any():
-        raise DataError("interactions.parquet names a user that users.parquet lacks")
-    weight = np.asarray(table.column("weight").to_numpy(), np.float32)
-    matrix = sp.csr_array((weight, (row, column)), shape=(len(users), len(vocabulary)))
-    return Interactions(canonical(matrix), users, vocabulary, item_info=pa.table(info) if info else None)
+def _log(found: Artifact) -> Interactions:
+    items, pairs = Vocabulary(found.ids("items", "item")), found.tables["interactions"]
+    ids = pairs.column("user").combine_chunks()
+    users = Vocabulary.of(found.ids("users", "user") if "users" in found.tables else ids.unique())
+    row, column = users.positions(ids), items.positions(pairs.column("item").combine_chunks())
+    for name, numbers in (("item", column), ("user", row)):
+        if (numbers < 0).any():
+            raise found.unsound(f"interactions.parquet names a {name} that {name}s.parquet lacks")
+    matrix = sp.csr_array((found.weights("interactions"), (row, column)), shape=(len(users), len(items)))
+    return Interactions(canonical(matrix), users, items, item_info=found.about_items())
+
+
+def _check(found: Artifact, about: Mapping[str, Any]) -> None:
+    """The numbers of a manifest that something is computed from, where they are there."""
+    grid = about.get("reg_grid", REG_GRID)
+    for reg in (*grid, *(() if about.get("reg") is None else (about["reg"],))):
+        found.checked_number("λ", reg)
+    for name, whole, least in _NUMBERS:
+        if about.get(name) is not None:
+            found.checked_number(name, about[name], whole=whole, least=least)
+    for name, kind in _FORMS.items():
+        if about.get(name) is not None and not isinstance(about[name], kind):
+            raise found.unsound(f"{name} is {about[name]!r}, not what infrec writes there")
+    source = about.get("source")
+    if isinstance(source, Mapping) and source.get("users") is not None:
+        found.checked_number("source.users", source["users"], whole=True)

@@ -311,16 +311,16 @@ def _restored(place: Path, state: State) -> State:
     if not artifacts.is_artifact(place):
         return state
     found = artifacts.read(place, kind=CHECKPOINT)
-    arrays, facts = dict(found.arrays), dict(found.manifest["state"])
-    exemplars = None
-    if "taught" in arrays:
-        parts = tuple(arrays[f"exemplars.{name}"] for name in ("data", "indices", "indptr"))
-        exemplars = sp.csr_array(parts, shape=(len(parts[2]) - 1, len(state.known)))
-    prefix = "parameter."
-    return State(
-        known=arrays["known"],
-        parameters={n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)},
-        exemplars=exemplars,
-        taught=arrays.get("taught"),
-        **facts,
-    )
+    with found.understood():
+        arrays, prefix = found.arrays, "parameter."
+        exemplars = None
+        if "taught" in arrays:
+            rows = len(found.array("exemplars.indptr", None, kind="i")) - 1
+            exemplars = found.csr("exemplars", "data", rows, len(state.known))
+        return State(
+            known=found.array("known", len(state.known), kind=state.known.dtype.kind),
+            parameters={n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)},
+            exemplars=exemplars,
+            taught=arrays.get("taught"),
+            **found.manifest["state"],
+        )

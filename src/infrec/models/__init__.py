@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from infrec import artifacts
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def load(path: str | PathLike[str]) -> Recommender:
 def from_artifact(artifact: Artifact) -> Recommender:
     """A fitted model from what was read of its directory."""
     name = artifact.manifest.get("model")
-    if name not in _REGISTRY:
+    if not isinstance(name, str) or name not in _REGISTRY:
         raise ArtifactError(
             f"{artifact.path} holds a model named {name!r}, which this version of infrec does not know "
             f"(known: {', '.join(NAMES)}); install a newer infrec."

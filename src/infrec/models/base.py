@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import artifacts
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models import recommending, storage
@@ -231,7 +231,14 @@ class Recommender(ABC):
         if not rows.has_canonical_format:  # repeated entries count together, as in a log
             rows = rows.copy()
             rows.sum_duplicates()
-        return self._score_known(rows, known)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._score_known(rows, known)
+        if scores.size and not (np.isfinite(scores.min()) and np.isfinite(scores.max())):
+            raise SolveError(
+                f"the scores of {self.name} are NaN or infinite; expected finite numbers: fit it again, with "
+                "a larger reg or a smaller rate, on weights of a smaller range."
+            )
+        return scores
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         """The scores of training users for their own training histories."""
@@ -286,10 +293,14 @@ class Recommender(ABC):
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
         settings, candidates, log = storage.contents(cls.name, artifact)
-        model = cls(**{name: value for name, value in settings.items() if name in cls.settings_type.names()})
-        model._log, model.candidates = log, candidates
-        model.about = dict(artifact.manifest.get("about", {}))
-        model._restore(artifact)
+        with artifact.understood():
+            names = cls.settings_type.names()  # those of other versions are passed over
+            model = cls(**{name: value for name, value in settings.items() if name in names})
+            model._log, model.candidates = log, candidates
+            model.about = dict(artifact.manifest.get("about", {}))
+            if model.still_open:
+                raise artifact.unsound(f"its setting {model.still_open[0]!r} is still 'auto'")
+            model._restore(artifact)
         return model
 
     # ---- what a concrete model writes ----------------------------------------------------------------------
@@ -317,7 +328,8 @@ class Recommender(ABC):
 
     @abstractmethod
     def _restore(self, artifact: Artifact) -> None:
-        """Take back what `_arrays` gave, or learn it again where that is cheaper."""
+        """Take back what `_arrays` gave, by the methods of the artifact, which check it; or learn it again
+        where that is cheaper."""
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())

@@ -10,7 +10,7 @@ the logistic loss, it is the proxy of the sampler SVP-CF, which looks at it afte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -83,9 +83,20 @@ class BiasOnly(Trained):
         self.parameters = exact(interactions.matrix)
         return self
 
+    def _size(self, log: Interactions) -> int:
+        return log.n_users + log.n_items
+
+    def _check_size(self, interactions: Interactions) -> None:
+        if self.settings.solver == "epochs":
+            super()._check_size(interactions)
+
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         users = trained["users"][: log.n_users]
         return {"all": trained["all"] + users.mean(), "items": trained["items"][: log.n_items]}
+
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield "all", (1,)
+        yield "items", (self.log.n_items,)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """The user's bias is that of their history; where it was trained, that of the mean user."""

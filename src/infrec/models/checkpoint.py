@@ -27,7 +27,7 @@ from infrec.errors import ArtifactError, ConfigError
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from infrec.artifacts import Artifact
+    from infrec.contents import Artifact
 
 
 class Interrupted(KeyboardInterrupt):
@@ -86,10 +86,12 @@ class RunDirectory:
                 "choose another directory."
             )
         found = artifacts.read(self.checkpoint, kind=self.kind)
+        with found.understood():
+            known = dict(found.manifest["identity"])
         for name, value in identity.items():
-            if found.manifest["identity"].get(name) != value:
+            if known.get(name) != value:
                 raise ConfigError(
-                    f"{self.path} holds a run with {name} = {found.manifest['identity'].get(name)}, this one "
+                    f"{self.path} holds a run with {name} = {known.get(name)}, this one "
                     f"has {value}; resume with the same settings and data, or choose another directory."
                 )
         return found

@@ -21,7 +21,7 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import InfrecError, SolveError
 from infrec.kernels import gram, memory, ridge
@@ -106,7 +106,7 @@ class EASE(Recommender):
         return {"weights": self.weights}
 
     def _restore(self, artifact: Artifact) -> None:
-        self._weights = artifact.arrays["weights"]
+        self._weights = artifact.array("weights", self.log.n_items, self.log.n_items)
 
     def _check_size(self, interactions: Interactions) -> None:
         d = interactions.n_items

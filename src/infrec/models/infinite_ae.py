@@ -26,7 +26,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.prepared import Prepared
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
@@ -304,14 +304,16 @@ class InfiniteAE(Recommender):
         return {} if self._chosen is None else {"centres": pa.table({"id": self._chosen.users.ids})}
 
     def _restore(self, artifact: Artifact) -> None:
-        arrays = artifact.arrays
-        self._alpha, self._popularity = arrays.get("alpha"), arrays.get("popularity")
+        n_items = self.log.n_items
         if "centres" in artifact.tables:
-            names = Vocabulary(artifact.tables["centres"].column("id").combine_chunks())
-            parts = (arrays["centres.weights"], arrays["centres.indices"], arrays["centres.indptr"])
-            rows = sp.csr_array(parts, shape=(len(names), self.log.n_items))
+            names = Vocabulary(artifact.ids("centres"))
+            rows = artifact.csr("centres", "weights", len(names), n_items)
             self._chosen = Interactions(rows, names, self.log.items)
-        if self._alpha is None:
+        if "popularity" in artifact.arrays:
+            self._popularity = artifact.array("popularity", n_items)
+        if "alpha" in artifact.arrays or self.log.n_users > _SOLVE_AGAIN or self.settings.solver != "exact":
+            self._alpha = artifact.array("alpha", self.centres.n_users, n_items)
+        else:
             self._fit(self.log)
 
     def _check_size(self, interactions: Interactions) -> None:

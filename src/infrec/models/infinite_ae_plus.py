@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError, SolveError
 from infrec.kernels import accelerated, gram, memory, nystrom
@@ -294,14 +294,18 @@ class InfiniteAEPlus(Recommender):
         return arrays
 
     def _restore(self, artifact: Artifact) -> None:
-        arrays = artifact.arrays
-        if "alpha" not in arrays:
+        n_users, n_items = self.log.n_users, self.log.n_items
+        if "alpha" not in artifact.arrays and n_users <= _SOLVE_AGAIN:
             self._fit(self.log)
             return
-        self._scales = Scales.of(self.log.matrix)
-        self._weights, self._centre_rows = arrays.get("weights"), arrays.get("centres")
-        among = self.log if self._centre_rows is None else self.log.select_users(self._centre_rows)
-        self._core = self._shell(among.with_matrix(self._weighted(among.matrix)), arrays["alpha"])
+        self._scales, among = Scales.of(self.log.matrix), self.log
+        if self.settings.item_weight:
+            self._weights = artifact.array("weights", n_items, n_items)
+        if "centres" in artifact.arrays:
+            self._centre_rows = artifact.positions("centres", None, n_users)
+            among = self.log.select_users(self._centre_rows)
+        alpha = artifact.array("alpha", among.n_users, n_items)
+        self._core = self._shell(among.with_matrix(self._weighted(among.matrix)), alpha)
 
     def _check_size(self, interactions: Interactions) -> None:
         self._shell()._check_size(interactions)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from infrec.models.infinite_ae import InfiniteAE
+from infrec.models.infinite_ae_settings import DEEPEST
 from infrec.settings import AUTO, Auto, Settings, setting
 
 
@@ -21,7 +22,7 @@ class InfiniteAEPlusSettings(Settings):
         fallback=5.0,
     )
     depth: int | Auto = setting(
-        AUTO, "hidden layers of the user side's kernel", least=0, search=(1, 2, 3), fallback=1
+        AUTO, "hidden layers of the user side's kernel", least=0, most=DEEPEST, search=(1, 2, 3), fallback=1
     )
     user_power: float | Auto = setting(
         AUTO, "histories are divided by this power of their norm", search=(0.0, 0.5, 1.0), fallback=1.0
@@ -39,7 +40,7 @@ class InfiniteAEPlusSettings(Settings):
         AUTO, "λ of the item side", least=0, search=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0), fallback=3.0
     )
     item_depth: int | Auto = setting(
-        AUTO, "hidden layers of the item side's kernel", least=1, search=(1, 2, 3), fallback=1
+        AUTO, "hidden layers of the item side's kernel", least=1, most=DEEPEST, search=(1, 2, 3), fallback=1
     )
     item_weight: float | Auto = setting(
         AUTO, "weight of the item side, 0 for none", least=0, search=(0.0, 0.25, 0.5, 1.0, 2.0), fallback=0.5

@@ -7,6 +7,8 @@ from typing import Literal
 
 from infrec.settings import AUTO, Auto, Settings, setting
 
+DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
+
 
 @dataclass(frozen=True)
 class InfiniteAESettings(Settings):
@@ -19,7 +21,7 @@ class InfiniteAESettings(Settings):
         search=(0, 1, 5, 20, 50, 100),  # the paper's grid
         fallback=5,
     )
-    depth: int = setting(1, "hidden layers of the infinitely wide network", least=0)
+    depth: int = setting(1, "hidden layers of the infinitely wide network", least=0, most=DEEPEST)
     dtype: Literal["float32", "float64"] = setting("float32", "precision of the solve")
     solver: Literal["auto", "exact", "nystrom"] = setting(
         AUTO,

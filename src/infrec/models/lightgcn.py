@@ -14,7 +14,7 @@ anybody is scored: a known user has an E_u⁽⁰⁾ of their own, a new one the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.kernels import gram
 from infrec.models.mf import cosine
@@ -181,6 +182,9 @@ class LightGCN(Trained):
         """Every step goes over the whole graph: fewer and larger ones."""
         return max(128, -(-log.n_users // 12 // 128) * 128)
 
+    def _size(self, log: Interactions) -> int:
+        return (log.n_users + log.n_items) * width_of(self.settings.latent)
+
     def _adopt(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
     ) -> dict[str, NDArray[Any]]:
@@ -196,6 +200,16 @@ class LightGCN(Trained):
             "degree": gram.degrees(log.matrix).astype(np.float32),
         }
         return kept if log.stand_ins else {"users": users / np.float32(k + 1), **kept}
+
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        n_items, latent = self.log.n_items, self.settings.latent
+        yield from (("items", (n_items, latent)), ("spread", (n_items, latent)))
+        yield from (("mean", (latent,)), ("degree", (n_items,)))
+
+    def _restore(self, artifact: Artifact) -> None:
+        super()._restore(artifact)
+        if "users" in artifact.arrays:
+            self.parameters["users"] = artifact.array("users", self.log.n_users, self.settings.latent)
 
     @property
     def knows_users(self) -> bool:

@@ -7,7 +7,7 @@ A user's bias and a global one would cancel in the pairwise loss and in every ra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -71,6 +71,9 @@ class MF(FoldsIn):
     def program(self, log: Interactions) -> Factors:
         return Factors(width_of(self.settings.latent), self.settings.latent)
 
+    def _size(self, log: Interactions) -> int:
+        return (log.n_users + log.n_items) * width_of(self.settings.latent)
+
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         latent = self.settings.latent
         return {
@@ -78,6 +81,10 @@ class MF(FoldsIn):
             "items": trained["items"][: log.n_items, :latent],
             "bias": trained["bias"][: log.n_items],
         }
+
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield "items", (self.log.n_items, self.settings.latent)
+        yield "bias", (self.log.n_items,)
 
     def _item_vectors(self) -> NDArray[np.float32]:
         return self.parameters["items"]

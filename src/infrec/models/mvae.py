@@ -7,7 +7,7 @@ The input is divided by its length and its items are dropped at random; β grows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -165,6 +165,9 @@ class MVAE(Trained):
         users = max(1, int(np.count_nonzero(log.user_counts)))
         return {**super().hyper(log), "beta": self.settings.kl * float(log.matrix.sum()) / users}
 
+    def _size(self, log: Interactions) -> int:
+        return 2 * log.n_items * self.settings.hidden
+
     def _adopt(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
     ) -> dict[str, NDArray[Any]]:
@@ -176,6 +179,18 @@ class MVAE(Trained):
         kept["decoder0.weight"] = kept["decoder0.weight"][:latent]
         kept["out.weight"], kept["out.bias"] = kept["out.weight"][:, :items], kept["out.bias"][:items]
         return kept
+
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        items, s = self.log.n_items, self.settings
+        hidden, latent = s.hidden, s.latent
+        for side, first, last, width in (
+            ("encoder", items, "mean", latent),
+            ("decoder", latent, "out", items),
+        ):
+            for n in range(s.layers):
+                yield f"{side}{n}.weight", (first if n == 0 else hidden, hidden)
+                yield f"{side}{n}.bias", (hidden,)
+            yield from ((f"{last}.weight", (hidden, width)), (f"{last}.bias", (width,)))
 
     def represent(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """μ(x): where the model places each history."""

@@ -9,7 +9,7 @@ the item, so a user's scores for all items cost one addition each before the sec
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -151,6 +151,9 @@ class NeuMF(FoldsIn):
     def program(self, log: Interactions) -> Tower:
         return Tower(width_of(self.settings.latent), self.settings.latent, self.settings.layers)
 
+    def _size(self, log: Interactions) -> int:
+        return 2 * (log.n_users + log.n_items) * width_of(self.settings.latent)
+
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Both vectors of a user side by side; widths stay padded, as the network's matrices have them."""
         kept = {name: array for name, array in trained.items() if not name.startswith("users")}
@@ -158,6 +161,16 @@ class NeuMF(FoldsIn):
             kept[name] = trained[name][: log.n_items]
         users = np.hstack([trained["users"], trained["users_mlp"]])[: log.n_users]
         return {"users": users, **kept}
+
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        n_items, width = self.log.n_items, width_of(self.settings.latent)
+        yield from (("items", (n_items, width)), ("items_mlp", (n_items, width)), ("bias", (n_items,)))
+        yield "product", (width,)
+        for k in range(1, self.settings.layers + 1):
+            shape = max(1, width >> (k - 1)), max(1, width >> k)
+            yield from ((name, shape) for name in (("user1", "item1") if k == 1 else (f"layer{k}",)))
+            yield f"bias{k}", shape[1:]
+        yield "network", (max(1, width >> self.settings.layers),)
 
     def _item_vectors(self) -> NDArray[np.float32]:
         return np.hstack([self.parameters["items"], self.parameters["items_mlp"]])

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.models.base import Recommender
 from infrec.progress import Progress, silent

@@ -25,6 +25,7 @@ _SMALLEST = 128  # users or items
 _FEWEST = 2048  # interactions
 _STEPS = 24  # mini-batches of users that a pass over a large log has, about
 _BATCHES = (128, 512)  # the fewest and the most users of one
+_WIDE = 1 << 16  # items from which a few users are not padded to many: each would cost a row of scores
 
 
 class Sizes(NamedTuple):
@@ -108,9 +109,10 @@ def on_device(log: Interactions, *, batch: int | None = None, room: Room | None 
     room = room or Room()
     matrix = log.matrix
     counts = np.diff(matrix.indptr)
-    users, items = padded(max(log.n_users, room.users)), padded(log.n_items)
+    users = padded(max(log.n_users, room.users), _SMALLEST if log.n_items < _WIDE else 8)
+    items = padded(log.n_items)
     entries = padded(max(log.n_interactions, room.interactions), _FEWEST)
-    size = batch or batch_size(users)
+    size = min(batch or batch_size(users), users)
     blocks = -(-users // size)
     fullest = max(int(np.sort(counts)[-size:].sum()), room.batch)
     longest = max(int(counts.max(initial=0)), room.longest)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +13,10 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
-from infrec.errors import ArtifactError, ConfigError, DataError
+from infrec.data.interactions import canonical
+from infrec.errors import ArtifactError
 from infrec.models.selection import Candidate
 
 if TYPE_CHECKING:
@@ -70,27 +73,35 @@ def contents(name: str, artifact: Artifact) -> tuple[dict[str, Any], list[Candid
         raise ArtifactError(
             f"{artifact.path} holds a model named {manifest.get('model')!r}; expected {name!r}."
         )
-    try:
-        items = artifact.tables["items"]
-        users = artifact.tables["users"].column("id").combine_chunks()
-        pairs = artifact.tables["interactions"]
-        shape = (len(users), items.num_rows)
-        if "weight" in pairs.column_names:
-            weights = pairs.column("weight").to_numpy()
-        else:
-            weights = np.ones(pairs.num_rows, np.float32)
-        row, column = pairs.column("row").to_numpy(), pairs.column("column").to_numpy()
-        info = {n.removeprefix("info."): items.column(n) for n in items.column_names if n.startswith("info.")}
-        log = Interactions(
-            sp.csr_array((weights, (row, column)), shape=shape),
-            Vocabulary(users),
-            Vocabulary(items.column("id").combine_chunks()),
-            item_info=pa.table(info) if info else None,
+    with artifact.understood():
+        users, items = Vocabulary(artifact.ids("users")), Vocabulary(artifact.ids("items"))
+        shape = (len(users), len(items))
+        row, column = (
+            artifact.inside(f"column {name!r}", artifact.column("interactions", name, "i"), below)
+            for name, below in zip(("row", "column"), shape, strict=True)
         )
-        candidates = [Candidate(**entry) for entry in manifest["candidates"]]
-        settings = dict(manifest["settings"])
-    except (KeyError, TypeError, ValueError, DataError, ConfigError) as failure:
-        raise ArtifactError(
-            f"{artifact.path} is no complete model ({failure}); fit and save it again."
-        ) from failure
-    return settings, candidates, log
+        weights = artifact.weights("interactions", default=True)
+        matrix = canonical(sp.csr_array((weights, (row, column)), shape=shape))
+        artifact.agree(users=shape[0], items=shape[1], interactions=matrix.nnz)
+        if not matrix.nnz:
+            raise artifact.unsound("it has no interactions")
+        log = Interactions(matrix, users, items, item_info=artifact.about_items())
+        candidates = [_candidate(artifact, entry) for entry in manifest["candidates"]]
+        return dict(manifest["settings"]), candidates, log
+
+
+def _candidate(artifact: Artifact, entry: Any) -> Candidate:
+    """What was tried, with numbers where there should be numbers and words where words."""
+    found = Candidate(**entry)
+    numbers = [
+        found.seconds,
+        *(score for _, score in found.rungs),
+        *(() if found.score is None else (found.score,)),
+    ]
+    for number in numbers:
+        artifact.checked_number("a candidate's score or time", number, least=-math.inf)
+    if not isinstance(found.settings, Mapping) or not all(
+        word is None or isinstance(word, str) for word in (found.error, found.dropped)
+    ):
+        raise artifact.unsound("a candidate is not told as infrec does")
+    return found

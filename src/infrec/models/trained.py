@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.data import Interactions
+from infrec.errors import DataError
+from infrec.kernels import memory
 from infrec.metrics.accuracy import truncated_ndcg
 from infrec.metrics.ranking import hits, top_k
 from infrec.models.base import Recommender, inner_holdout
@@ -37,6 +39,7 @@ LATENT = (4, 8, 16, 32, 50, 64, 128)  # the paper's values
 RATE = (0.001, 0.006, 0.01)
 DROPOUT = (0.0, 0.3, 0.5)
 LAYERS = (1, 2, 3)
+_ITEMS_OF_A_USER = 10_000  # at most, of a log from which items are told apart
 _WATCHED = 2000, 16_000_000  # users and scores at most that early stopping looks at
 _RIDGE = 1e-3  # of the map that folds users in, relative to its mean diagonal
 
@@ -97,6 +100,25 @@ class Trained(Recommender):
     def hyper(self, log: Interactions) -> dict[str, float]:
         """The numeric settings that a compiled function takes as arguments."""
         return {name: self.selected[name] for name in self.traced}
+
+    @abstractmethod
+    def _size(self, log: Interactions) -> int:
+        """How many numbers are trained, about."""
+
+    def _check_size(self, interactions: Interactions) -> None:
+        """Refuse what cannot be learnt from, and what does not fit in memory, before anything is compiled."""
+        users, items = int(np.count_nonzero(interactions.user_counts)), interactions.n_items
+        if items > _ITEMS_OF_A_USER * users:
+            raise DataError(
+                f"{self.name} cannot learn {items:,} items from {users:,} users; expected a user for every "
+                f"{_ITEMS_OF_A_USER:,} items: give it more users or fewer items, or use the model 'poprec'."
+            )
+        scores = 12 * min(512, interactions.n_users) * items  # of a mini-batch, with their slopes
+        memory.require(
+            20 * self._size(interactions) + scores,  # parameters, slopes, both means of Adam, the best so far
+            f"training {self.name} on {interactions.n_users:,} users × {items:,} items",
+            "use a smaller latent, keep fewer items, or use the model 'infinite-ae'",
+        )
 
     def batch(self, log: Interactions) -> int | None:
         """Users of a mini-batch, where a model needs another number than the trainer's."""
@@ -181,8 +203,12 @@ class Trained(Recommender):
         _ = self.log
         return self.parameters
 
+    @abstractmethod
+    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The name and the shape of everything that `_arrays` always gives."""
+
     def _restore(self, artifact: Artifact) -> None:
-        self.parameters = dict(artifact.arrays)
+        self.parameters = {name: artifact.array(name, *shape) for name, shape in self._shapes()}
 
 
 class FoldsIn(Trained):
@@ -240,6 +266,13 @@ class FoldsIn(Trained):
         """With the map; without the users where they only stand for others."""
         _ = self.log, self._fold()
         return {name: array for name, array in self.parameters.items() if name != "users" or self.knows_users}
+
+    def _restore(self, artifact: Artifact) -> None:
+        super()._restore(artifact)
+        width = self._item_vectors().shape[1]
+        self.parameters["fold"] = artifact.array("fold", width + 1, width)
+        if "users" in artifact.arrays:
+            self.parameters["users"] = artifact.array("users", self.log.n_users, width)
 
 
 def watcher(

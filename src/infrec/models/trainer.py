@@ -9,6 +9,7 @@ CPU, with the same bits.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from jaxtyping import Array, Float
     from numpy.typing import NDArray
 
+    from infrec.contents import Artifact
     from infrec.data import Interactions
     from infrec.models.sampling import Room
 
@@ -237,6 +239,8 @@ class Training:
         with ExitStack() as stack:
             stop = self._open(stack)
             saved = time.monotonic()
+            if self.epoch < until and not self.done:  # the first epoch is compiled before it is done
+                progress(f"train {self._model.name}", self.epoch, self.epochs)
             while self.epoch < until and not self.done:
                 self._advance()
                 validated = validate is not None and (
@@ -289,7 +293,8 @@ class Training:
         if self.epoch == 0:
             found = self._directory.load(resume=True, identity=self._identity())
             if found is not None:
-                self._restore(found.manifest["training"], found.arrays)
+                with found.understood():
+                    self._restore(found)
         return stack.enter_context(asked_to_stop())
 
     def _identity(self) -> dict[str, Any]:
@@ -311,15 +316,38 @@ class Training:
         }  # fmt: skip
         directory.save({"identity": self._identity(), "training": facts}, arrays)
 
-    def _restore(self, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        def group(prefix: str) -> dict[str, np.ndarray]:
-            return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+    def _restore(self, found: Artifact) -> None:
+        shapes = {name: array.shape for name, array in self._state.params.items()}
 
+        def group(prefix: str) -> dict[str, np.ndarray]:
+            return {name: found.array(f"{prefix}.{name}", *shape) for name, shape in shapes.items()}
+
+        def at_epoch(name: str, value: Any) -> int:
+            if found.checked_number(name, value, whole=True) > self.epochs:
+                raise found.unsound(f"{name} is {value}, after the last of {self.epochs} epochs")
+            return int(value)
+
+        facts = found.manifest["training"]
+        self.epoch, self.best_epoch = (at_epoch(name, facts[name]) for name in ("epoch", "best_epoch"))
+        count = found.number("training", "count", whole=True)
+        if count != self.epoch * self.steps:
+            raise found.unsound(f"{count} steps are not those of {self.epoch} epochs")
+        self.loss = found.number("training", "loss", least=-math.inf)
+        self.scores = [
+            (
+                at_epoch("a score's epoch", epoch),
+                float(found.checked_number("a score", score, least=-math.inf)),
+            )
+            for epoch, score in facts["scores"]
+        ]
+        self.best_score = None
+        if facts["best_score"] is not None:
+            self.best_score = found.number("training", "best_score", least=-math.inf)
         params, mean, square = (
             {name: jnp.asarray(array) for name, array in group(prefix).items()}
-            for prefix in ("params.", "mean.", "square.")
+            for prefix in ("params", "mean", "square")
         )
-        self._state = State(params, optax.ScaleByAdamState(jnp.int32(facts["count"]), mean, square))
-        self._best = group("best.") or None
-        self.epoch, self.loss, self.best_score = facts["epoch"], facts["loss"], facts["best_score"]
-        self.best_epoch, self.scores = facts["best_epoch"], [(int(e), float(s)) for e, s in facts["scores"]]
+        if any((array < 0).any() for array in square.values()):
+            raise found.unsound("a mean of squares is negative")
+        self._state = State(params, optax.ScaleByAdamState(jnp.int32(count), mean, square))
+        self._best = None if self.best_score is None else group("best")

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.artifacts import Artifact
+from infrec.contents import Artifact
 from infrec.errors import ArtifactError, ConfigError, InfrecError
 from infrec.serve.served import Served
 
@@ -75,7 +75,7 @@ def load(source: Source) -> Served:
                 raise
     model = _model(artifact)
     kind = "log" if artifact.kind == "model" else artifact.kind
-    served = Served(source.name, artifact.seal[:16], model, kind)
+    served = Served(source.name, artifacts.seal(artifact.manifest)[:16], model, kind)
     _try_out(model)
     return served
 
