@@ -68,9 +68,10 @@ class Reading:
         ),
     ] = False
 
-    def load(self, data: str, progress: Progress = silent) -> Interactions:
+    def load(self, data: str, progress: Progress = silent, *, by_row: bool = False) -> Interactions:
         """Read DATA as its options say, and tell what was counted and what was not.
 
+        by_row: judge every row by itself alone, as ε and δ need.
         What `infrec distill` or `infrec sample` wrote is read as what it is, whatever the options.
         """
         from infrec import artifacts
@@ -80,7 +81,7 @@ class Reading:
             from infrec.distillation import Summary
 
             return Summary.load(data)
-        log = registry.load(data, progress=progress, **self.options)
+        log = registry.load(data, progress=progress, by_row=by_row, **self.options)
         for line in what_was_read(log):
             console.note(line)
         return log

@@ -46,6 +46,7 @@ class Options:
     positive: str | None = None
     duplicates: Duplicates = "first"
     strict: bool = False
+    by_row: bool = False
 
     def __post_init__(self) -> None:
         if self.duplicates not in ("first", "sum"):
@@ -104,9 +105,11 @@ class Rules:
         if col.normalised(self.roles.get("time", "")) == "timerank":
             self.notes.append("time is each user's own order (time_rank), not comparable between users")
         self.tested = self._tested()
+        if options.by_row:  # whether a time can be read depends on the form that most times have
+            self.roles.pop("time", None)
         col.once(self.wanted, source.columns, source.name)
         self._time_form: str | None = None
-        self._is_split: bool | None = None
+        self._is_split: bool | None = options.by_row or None
 
     @property
     def wanted(self) -> list[str]:
