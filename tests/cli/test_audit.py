@@ -179,6 +179,8 @@ def test_distilling_with_a_guarantee(
     beside = tmp_path / "guarded-card"
     assert sorted(each.name for each in out.iterdir()) == RELEASED
     assert ran.document["card"] == str(beside / "card.html")
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    assert ratings.stem not in str(manifest) and "interactions" not in manifest["source"]
     assert f"{out} may leave the house" in ran.err and f"{beside} has exact figures" in ran.err
     page = (beside / "card.html").read_text(encoding="utf-8")
     assert "all interactions went into the noisy sums" in page

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from infrec.data import Interactions, registry
+from infrec.data import Interactions, Vocabulary, registry
 from infrec.distillation import (
     Summary,
     distill,
@@ -271,3 +271,10 @@ def test_delta_is_below_one_over_twice_the_number_of_users(users: int, refused: 
         guaranteed._released(sums, 0.7, 1e-4, True, tmp_path, False)
     assert not list(tmp_path.iterdir()), "nothing is kept that a second try would stumble over"
     guaranteed._released(sums, 0.7, 8e-5, True, tmp_path, False)
+
+
+def test_an_item_that_stands_twice_in_a_row_counts_once() -> None:
+    """A matrix made by hand may repeat an entry: x / |x| must have norm 1 all the same."""
+    twice = sp.csr_array((np.ones(3, np.float32), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    log = Interactions(twice, Vocabulary.numbered(1), Vocabulary.numbered(2))
+    np.testing.assert_allclose(guaranteed.user_sums(log, None).items, [0.5**0.5, 0.5**0.5])

@@ -128,7 +128,7 @@ def user_sums(log: Interactions, catalogue: Vocabulary | None) -> Sums:
     parts = {"train": log.matrix} if log.parts is None else log.parts
     if "train" not in parts:
         raise DataError("the data's own split has no train part; expected `train` in the column `split`.")
-    matrix = parts["train"]
+    matrix = canonical(parts["train"])  # no item twice, which would count twice
     items = log.items if catalogue is None else catalogue
     if catalogue is not None:
         matrix = _over(matrix, log.items, catalogue)
