@@ -23,6 +23,7 @@ from tests.cli.conftest import Infrec
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
+RELEASED = ["interactions.parquet", "items.parquet", "manifest.json"]
 QUICK = ("--users", "8", "--steps", "4", "--per-user", "6", "--set", "validate_every=2")
 
 
@@ -150,7 +151,6 @@ def test_what_is_no_catalogue(tmp_path: Path) -> None:
         (("--epsilon", "3", "--delta", "1e-6", "--start", "users"), "rows of real people"),
         (("--epsilon", "3", "--delta", "1e-6", "--target", "0.9"), "voids them"),
         (("--epsilon", "3", "--delta", "1e-6", "--search"), "voids them"),
-        (("--epsilon", "3", "--delta", "1e-6", "--mechanism", "gradients"), "public list of items"),
         (("--set-aside", "2"), "a share above 0"),
     ],
 )
@@ -175,12 +175,36 @@ def test_distilling_with_a_guarantee(
     assert ran.code == 0, ran.err
     assert ran.document["guarantee"]["epsilon"] == 8.0
     assert Summary.load(out).n_items == 26
-    page = (out / "card.html").read_text(encoding="utf-8")
+    # The exact figures of the real log lie beside what may be passed on, and the command says so.
+    beside = tmp_path / "guarded-card"
+    assert sorted(each.name for each in out.iterdir()) == RELEASED
+    assert ran.document["card"] == str(beside / "card.html")
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    assert ratings.stem not in str(manifest) and "interactions" not in manifest["source"]
+    assert f"{out} may leave the house" in ran.err and f"{beside} has exact figures" in ran.err
+    page = (beside / "card.html").read_text(encoding="utf-8")
+    assert "all interactions went into the noisy sums" in page
     assert "ε = 8, δ = 1e-06" in page and "adding or removing one user" in page and "Not covered" in page
     audited = infrec("audit", out, "--against", ratings, "--json")
     assert audited.code == 0, audited.err
     assert "ε = 8" in audited.document["findings"]
-    assert infrec("evaluate", ratings, "--train-on", out, "--json").code == 0
+    assert audited.document["card"] == str(beside / "card.html")
+    assert "What did attacks find?" in (beside / "card.html").read_text(encoding="utf-8")
+    assert sorted(each.name for each in out.iterdir()) == RELEASED
+    measured = infrec("evaluate", ratings, "--train-on", out, "--json")
+    assert measured.code == 0 and "went into the noisy sums" in measured.err
+
+
+def test_a_folder_where_the_card_would_go_is_not_touched(
+    infrec: Infrec, ratings: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "s-card"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+    words = ("--noise-multiplier", "1", "--delta", "1e-6", "--out", tmp_path / "s")
+    ran = infrec("distill", ratings, *words)
+    assert ran.code == 2 and "holds 'notes.txt'" in " ".join(ran.err.split())
+    assert [each.name for each in mine.iterdir()] == ["notes.txt"] and not (tmp_path / "s").exists()
 
 
 def test_what_cannot_be_audited(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:

@@ -78,7 +78,6 @@ def test_a_folder_beside_the_summary_is_not_removed(infrec: Infrec, ratings: Pat
         (("--set", "users=3"), "use --users"),
         (("--set", "mode=soft"), "use --mode"),
         (("--set", "reg_grid=1,x"), "reg_grid is '1,x'; expected one or more"),
-        (("--mechanism", "gradients"), "needs --epsilon"),
     ],
 )
 def test_options_of_distill_that_would_be_ignored(

@@ -179,6 +179,25 @@ def test_lambda_follows_validation(small_log: Interactions) -> None:
     assert [row["reg"] for row in found.about["history"]] == [5.0] * len(regs)
 
 
+def test_steps_go_on_with_the_lambda_that_was_chosen_on_the_way(small_log: Interactions) -> None:
+    """A judge that wants λ = 40 changes what the steps after it learn; with rechoose=False it does not."""
+
+    def trained(wanted: float, rechoose: bool) -> np.ndarray:
+        def judge(x_hat, grid) -> Verdict:
+            seen.append(np.asarray(x_hat))
+            return Verdict(float(len(seen)), wanted, {})  # the last is the best, and is kept
+
+        seen: list[np.ndarray] = []
+        found = _run(small_log, on_validate=judge, rechoose=rechoose, mode="soft", gamma=20, reg=0.1)
+        assert found.about["best_step"] == STEPS
+        return np.stack([seen[1], seen[-1]])
+
+    (small, large), fixed = (trained(reg, True) for reg in (0.1, 40.0)), trained(40.0, False)
+    np.testing.assert_array_equal(small, fixed)
+    np.testing.assert_array_equal(small[0], large[0])  # up to the first validation after a step: reg=0.1
+    assert abs(small[1] - large[1]).max() > 1e-3
+
+
 def test_mini_batches_and_accumulation(small_log: Interactions) -> None:
     """Two accumulated batches that hold everybody are the full batch, to rounding."""
     one = _run(small_log, batch=40, mode="soft", gamma=20)

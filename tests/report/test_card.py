@@ -144,5 +144,3 @@ def test_what_noise_made_cannot_be_made_again() -> None:
     assert AGAIN in render(card()) and "was the best on validation" in render(card())
     by_sums = render(card(guarantee=claim))
     assert ONCE in by_sums and AGAIN not in by_sums and "was the best on validation" in by_sums
-    by_gradients = render(card(guarantee=claim, start="noise"))
-    assert "none was validated" in by_gradients and "best on validation" not in by_gradients

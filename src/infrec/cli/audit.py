@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from infrec.cli import console, options
@@ -163,7 +164,7 @@ def _members(
     """The people whose histories went in, as they did, those who were set aside, and whether the histories
     are train parts."""
     from infrec.privacy.groups import over
-    from infrec.splits import holdout, set_aside
+    from infrec.splits import holdout, is_set_aside, set_aside
 
     if released.about["kind"] == "model":  # which may hold the train parts alone (`fit --train-only`)
         held = released.model.log
@@ -172,6 +173,11 @@ def _members(
         if (at < 0).any() or whole.multiply(held.matrix > 0).nnz < held.n_interactions:
             return log, None, False  # it was fitted on something else, such as a summary
         return held, None, held.n_interactions < whole.nnz
+    if "guarantee" in about and log.parts is None:  # (ε, δ) takes all interactions
+        if (rule := about.get("set_aside")) is None:
+            return log, None, False
+        out = is_set_aside(log.users, rule["share"], rule["seed"])
+        return log.select_users(np.flatnonzero(~out)), log.select_users(np.flatnonzero(out)), False
     split = holdout(log, seed=int(about.get("seed", seed)))
     if (rule := about.get("set_aside")) is None:
         return split.train, None, True
@@ -200,9 +206,10 @@ def _into_card(release: Path, found: Audit) -> Path | None:
     """The result, without anybody's id, into the card where there is one."""
     from infrec.cli import card
 
-    if not (release / card.RECORD).is_file():
+    place = card.folder(release, guaranteed=found.guarantee is not None)
+    if not (place / card.RECORD).is_file():
         return None
-    return card.add_audit(release, found.as_dict(ids=False))
+    return card.add_audit(place, found.as_dict(ids=False))
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,10 +1,15 @@
-"""The card of a summary: measured here, formatted by `report`, written into the summary's directory."""
+"""The card of a summary: measured here, formatted by `report`, written into the summary's directory.
+
+Of a summary with (ε, δ) it is written beside it: it has exact figures of the real log, which are not covered.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from infrec.artifacts import CARD
 from infrec.cli import fidelity, machine
@@ -20,6 +25,23 @@ if TYPE_CHECKING:
 PAGE, RECORD = CARD
 # Settings that the card does not repeat: they have a place of their own there.
 ELSEWHERE = ("mode", "start", "seed", "users", "steps")
+SEEN = "; with ε and δ all interactions went into the noisy sums, the test part's too"
+
+
+def folder(release: Path, *, guaranteed: bool) -> Path:
+    """Where the card of a release lies: in its directory or, with (ε, δ), beside it."""
+    return release.with_name(f"{release.name}-card") if guaranteed else release
+
+
+def check_beside(place: Path) -> None:
+    """Refuse before the work a directory beside the release that holds anything but an older card."""
+    strange = [each.name for each in place.iterdir() if each.name not in CARD] if place.is_dir() else []
+    if strange or (place.exists() and not place.is_dir()):
+        holds = f" holds {strange[0]!r}" if strange else " is a file"
+        raise typer.BadParameter(
+            f"{place}, where the card goes,{holds}; move it away, give another name, or use --no-card.",
+            param_hint="--out",
+        )
 
 
 def record(dataset: str, split: Split, summary: Summary, *, seed: int, progress: Progress) -> Card:
@@ -69,7 +91,7 @@ def record(dataset: str, split: Split, summary: Summary, *, seed: int, progress:
         likeness=fidelity.likeness(summary, train),
         picture=fidelity.picture(summary, train),
         facts={
-            "split": split.name,
+            "split": split.name + SEEN if "guarantee" in about and split.name != "own" else split.name,
             "protocol": "paper-code",
             "device": str(about.get("device", machine.device())),
             **{name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")},
@@ -79,10 +101,11 @@ def record(dataset: str, split: Split, summary: Summary, *, seed: int, progress:
 
 
 def write(card: Card, folder: Path) -> Path:
-    """`card.html` and `card.json` into a directory; each appears when it is whole."""
+    """`card.html` and `card.json` into a directory, which is made; each appears when it is whole."""
     from infrec.data.export import atomically
     from infrec.report.card import render
 
+    folder.mkdir(parents=True, exist_ok=True)
     with atomically(folder / RECORD) as file:
         file.write(json.dumps(card.as_dict(), ensure_ascii=False, allow_nan=False).encode())
     with atomically(folder / PAGE) as file:
@@ -91,7 +114,7 @@ def write(card: Card, folder: Path) -> Path:
 
 
 def add_audit(folder: Path, audit: dict[str, Any]) -> Path:
-    """Put what an audit found into the card that lies in a summary's directory."""
+    """Put what an audit found into the card that lies in a directory."""
     from dataclasses import replace
 
     before = Card.from_dict(json.loads((folder / RECORD).read_bytes()))

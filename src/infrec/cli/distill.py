@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,10 @@ from infrec.cli.distilling import Source, distilled, distinct, ends_on_sigterm, 
 from infrec.cli.reading import Reading, reads_data
 from infrec.cli.sample import check_out
 from infrec.errors import ConfigError
+
+if TYPE_CHECKING:
+    from infrec.data import Interactions
+    from infrec.splits import Split
 
 _SIZE, _HOW, _PEOPLE = "Size", "How", "Privacy"
 
@@ -27,11 +31,6 @@ class Mode(StrEnum):
 class Start(StrEnum):
     popularity = "popularity"
     users = "users"
-
-
-class Mechanism(StrEnum):
-    sums = "sums"
-    gradients = "gradients"
 
 
 class Targets(StrEnum):
@@ -185,7 +184,7 @@ def distill(
         typer.Option(
             "--delta",
             metavar="D",
-            help="Its δ, well below one over the number of users, such as 1e-6.",
+            help="Its δ, below one over twice the number of users, such as 1e-6.",
             rich_help_panel=_PEOPLE,
         ),
     ] = None,
@@ -195,14 +194,6 @@ def distill(
             "--noise-multiplier",
             metavar="S",
             help="Instead of --epsilon: the noise itself, where dp-accounting is not installed.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    mechanism: Annotated[
-        Mechanism | None,
-        typer.Option(
-            "--mechanism",
-            help="Where the noise goes: on sums over users, once (default); or on gradients, in every step.",
             rich_help_panel=_PEOPLE,
         ),
     ] = None,
@@ -262,8 +253,6 @@ def distill(
         raise typer.BadParameter("--users and --target exclude each other; give one.")
     if previous is not None and search:
         raise typer.BadParameter("--continue keeps the settings of its summary; --search would change them.")
-    if mechanism is not None and epsilon is None and noise_multiplier is None:
-        raise typer.BadParameter("--mechanism says where noise goes; it needs --epsilon and --delta.")
     check_out(out, "summary")
     place = run_beside(out)
     from infrec.cli import card, fidelity, protection
@@ -288,8 +277,11 @@ def distill(
     else:
         run["mode"] = run["mode"] or Mode.discrete.value
         Config.of(run["mode"], **({} if users is None else {"users": users}), **settings)
-    where = (mechanism or Mechanism.sums).value
-    run |= protection.settings(epsilon, delta, noise_multiplier, where, catalogue, run, search)
+    promise = protection.settings(epsilon, delta, noise_multiplier, catalogue, run, search)
+    run |= promise
+    home = card.folder(out, guaranteed=bool(promise))
+    if promise and not no_card:
+        card.check_beside(home)
     source = Source(data, reading, before, set_aside, seed)
     split, team, tried = None, {}, list[dict[str, object]]()
     with ends_on_sigterm():
@@ -306,17 +298,22 @@ def distill(
                 console.note(line)
         else:
             with console.bars() as progress:
-                split = source.read(progress)
-            summary, tried = distilled(split, run, place, search, resume)
+                if promise:
+                    log = source.read_log(progress)
+                    people: Split | Interactions = source.users(log)
+                    split = None if no_card else source.split(log)  # for the card alone
+                else:
+                    people = split = source.read(progress)
+            summary, tried = distilled(people, run, place, search, resume)
             summary = protection.noted(summary, set_aside, seed)
             summary.save(out)
         console.saved(out)
-        record = None
+        record, page = None, None
         if not no_card:
             with console.bars() as progress:
                 split = source.read(progress) if split is None else split
                 record = card.record(data, split, summary, seed=seed, progress=progress)
-            page = card.write(record, out)
+            page = card.write(record, home)
             console.saved(page)
         shutil.rmtree(place, ignore_errors=True)
     document = {
@@ -341,9 +338,11 @@ def distill(
         **team,
         **({"previous": str(previous), "represents": summary.about["represents"]} if before else {}),
         "out": str(out),
-        "card": None if record is None else str(out / card.PAGE),
+        "card": None if page is None else str(page),
     }
+    if promise:
+        console.note(protection.may_leave(out, page))
     if json:
         console.emit(document)
     else:
-        show(summary, record, reading.again(data, seed), out)
+        show(summary, record, reading.again(data, seed), out, page)

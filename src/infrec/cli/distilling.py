@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from infrec.splits import Split
 
 
-_OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "steps", "distillation")
+_OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "distillation")
 _OWN_OPTIONS = ("users", "mode", "seed")
 
 
@@ -42,6 +42,16 @@ class Source:
     def read(self, progress: Progress) -> Split:
         """Train, validation and test part, the same whoever reads them."""
         return self.split(self.reading.load(self.data, progress))
+
+    def read_log(self, progress: Progress) -> Interactions:
+        """The log for a distillation with (ε, δ): whether a row counts depends on that row alone."""
+        return self.reading.load(self.data, progress, by_row=True)
+
+    def users(self, log: Interactions) -> Interactions:
+        """The log without those set aside, which depends on each user's id alone."""
+        from infrec.cli import protection
+
+        return protection.without_users(log, self.set_aside, self.seed)
 
     def split(self, log: Interactions) -> Split:
         from infrec.cli import protection
@@ -78,21 +88,22 @@ def run_beside(out: Path) -> Path:
 
 
 def distilled(
-    split: Split, run: dict[str, Any], place: Path, search: bool, resume: bool
+    data: Split | Interactions, run: dict[str, Any], place: Path, search: bool, resume: bool
 ) -> tuple[Summary, list[dict[str, Any]]]:
     """The summary, or with `search` the best of the paper's grid, and what was tried."""
     from infrec.distillation import Interrupted
     from infrec.distillation import distill as make
+    from infrec.splits import Split
 
     best: Summary | None = None
     tried = []
-    variants = grid(run, split) if search else [{}]
+    variants = grid(run, data.train) if search and isinstance(data, Split) else [{}]
     for at, changes in enumerate(variants):
         of = f" ({at + 1} of {len(variants)}: {numbers.settings(changes)})" if search else ""
         folder = place / f"variant-{at}" if search else place
         try:
             with live(f"distil{of}") as progress:
-                made = make(split, **(run | changes), run_directory=folder, resume=resume, progress=progress)
+                made = make(data, **(run | changes), run_directory=folder, resume=resume, progress=progress)
         except Interrupted as stopped:
             note_checkpoint(place, str(stopped))
             raise
@@ -110,13 +121,13 @@ def note_checkpoint(place: Path, stopped: str) -> None:
     console.saved(f"a checkpoint in {place} ({where}); the same command with --resume goes on from there")
 
 
-def grid(run: dict[str, Any], split: Split) -> list[dict[str, Any]]:
+def grid(run: dict[str, Any], train: Interactions) -> list[dict[str, Any]]:
     """The paper's search space, less what is fixed; the size of discrete rows is not searched."""
     from itertools import product
 
     from infrec.distillation.config import search_space
 
-    space = search_space(split.train.n_interactions / split.train.n_users, split.train.n_items)
+    space = search_space(train.n_interactions / train.n_users, train.n_items)
     sized = run["mode"] == "discrete" or any(
         run[name] is not None for name in ("per_user", "total", "percent")
     )
@@ -145,8 +156,8 @@ def ends_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def show(summary: Summary, record: Card | None, data: str, out: Path) -> None:
-    """What was made, for a person."""
+def show(summary: Summary, record: Card | None, data: str, out: Path, page: Path | None) -> None:
+    """What was made, for a person. page: the card's."""
     from infrec.cli import card
 
     about = summary.about
@@ -164,7 +175,7 @@ def show(summary: Summary, record: Card | None, data: str, out: Path) -> None:
         console.note(
             f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
         )
-    if record is not None:
+    if record is not None and page is not None:
         said.print(card.table(record))
-        said.print(f"Card: [bold]{console.plain(out / card.PAGE)}[/]", soft_wrap=True)
+        said.print(f"Card: [bold]{console.plain(page)}[/]", soft_wrap=True)
     said.print(f"Next: infrec evaluate {data} --train-on {out}", style="dim", soft_wrap=True, markup=False)

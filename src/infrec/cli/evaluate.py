@@ -161,7 +161,12 @@ def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple
 
         summary = Summary.load(path)
         made = summary.about.get("seed", seed)
-        if made != seed and split.name != "own":
+        if "guarantee" in summary.about and split.name != "own":
+            console.note(
+                f"{path} was made with ε and δ from all interactions of its log: if that is this data, what "
+                "is measured here went into the noisy sums."
+            )
+        elif made != seed and split.name != "own":
             console.note(
                 f"{path} was made with seed {made}, and the data is split with seed {seed} here: if it was "
                 f"made from this data, it holds some of what is measured, so give --seed {made}."

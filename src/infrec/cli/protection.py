@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from infrec.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from infrec.data import Vocabulary
+    from infrec.data import Interactions, Vocabulary
     from infrec.distillation import Summary
     from infrec.splits import Split
 
@@ -20,7 +22,6 @@ def settings(
     epsilon: float | None,
     delta: float | None,
     noise_multiplier: float | None,
-    mechanism: str,
     catalogue: Path | None,
     run: dict[str, Any],
     search: bool,
@@ -36,7 +37,7 @@ def settings(
 
     guarantee.check(epsilon, delta)
     assert delta is not None
-    guaranteed.refuse({**run, "search": search}, mechanism, catalogue is not None)
+    guaranteed.refuse({**run, "search": search})
     if epsilon is not None and noise_multiplier is None:  # is the accountant there?
         guarantee.multiplier_for(epsilon, delta, public_items=catalogue is not None)
     items, info = (None, None) if catalogue is None else public_items(catalogue)
@@ -44,7 +45,6 @@ def settings(
         "epsilon": epsilon,
         "delta": delta,
         "noise_multiplier": noise_multiplier,
-        "mechanism": mechanism,
         "catalogue": items,
         "catalogue_info": info,
     }
@@ -94,6 +94,21 @@ def without_some(split: Split, share: float | None, seed: int) -> Split:
     from infrec.splits import set_aside
 
     return set_aside(split, share, seed)[0]
+
+
+def without_users(log: Interactions, share: float | None, seed: int) -> Interactions:
+    """The log without the users who are set aside: who that is follows from each id alone."""
+    if share is None:
+        return log
+    from infrec.splits import is_set_aside
+
+    return log.select_users(np.flatnonzero(~is_set_aside(log.users, share, seed)))
+
+
+def may_leave(release: Path, card: Path | None) -> str:
+    """The sentence that says which directory may be passed on, and which may not."""
+    stays = "" if card is None else f"; {card.parent} has exact figures of the real users and stays with you"
+    return f"{release} may leave the house, all of it is covered by ε and δ{stays}."
 
 
 def noted(summary: Summary, share: float | None, seed: int) -> Summary:

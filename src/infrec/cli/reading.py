@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 class Reading(ReadOptions):
     """How DATA is to be read, as a command's options say."""
 
-    def load(self, data: str, progress: Progress = silent) -> Interactions:
+    def load(self, data: str, progress: Progress = silent, *, by_row: bool = False) -> Interactions:
         """Read DATA as its options say, and tell what was counted and what was not.
 
+        by_row: judge every row by itself alone, as ε and δ need.
         What `infrec distill` or `infrec sample` wrote is read as what it is, whatever the options.
         """
         from infrec import artifacts
@@ -30,7 +31,7 @@ class Reading(ReadOptions):
             from infrec.distillation import Summary
 
             return Summary.load(data)
-        log = registry.load(data, progress=progress, **self.to_dict())
+        log = registry.load(data, progress=progress, **self.to_dict() | {"by_row": by_row})
         for line in what_was_read(log):
             console.note(line)
         return log

@@ -29,6 +29,7 @@ def read(
     positive: str | None = None,
     duplicates: Duplicates = "first",
     strict: bool = False,
+    by_row: bool = False,
     items: Any = None,
     progress: Progress = silent,
 ) -> Interactions:
@@ -39,10 +40,12 @@ def read(
     positive: what counts as an interaction, such as "rating >= 4"; everything does unless told.
     duplicates: a repeated (user, item) pair counts once ("first") or its values are summed ("sum").
     strict: refuse, rather than drop and count, rows that cannot be used.
+    by_row: judge every row by itself alone, as differential privacy needs: times are not read, and a column
+    `split` is one whatever it holds.
     items: a file or frame about items (titles, genres), joined on the item.
     A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
     """
-    options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict)
+    options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict, by_row)
     if prepared.is_prepared(path):
         return _read_prepared(path, options, items, progress)
     wanted = [str(name) for name in options.columns.values() if name is not None]

@@ -22,6 +22,7 @@ class ReadOptions(Settings):
     positive: str | None = setting(None, 'which rows count as interactions, such as "rating >= 4"')
     duplicates: Duplicates = setting("first", "repeated pairs: keep the first, or sum")
     strict: bool = setting(False, "refuse damaged rows instead of dropping and counting them")
+    by_row: bool = setting(False, "judge every row by itself alone, as ε and δ need")
 
     @property
     def columns(self) -> dict[str, str | int | None]:

@@ -82,9 +82,11 @@ class Rules:
         if col.normalised(self.roles.get("time", "")) == "timerank":
             self.notes.append("time is each user's own order (time_rank), not comparable between users")
         self.tested = self._tested()
+        if options.by_row:  # whether a time can be read depends on the form that most times have
+            self.roles.pop("time", None)
         col.once(self.wanted, source.columns, source.name)
         self._time_form: str | None = None
-        self._is_split: bool | None = None
+        self._is_split: bool | None = options.by_row or None
 
     @property
     def wanted(self) -> list[str]:

@@ -101,7 +101,7 @@ def _encode_numbers(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
         if not (
             np.isfinite(floats).all() and (floats == np.trunc(floats)).all() and (abs(floats) < 2**53).all()
         ):
-            return encode(array.cast(pa.string()), from_text=False, what="")
+            return encode(_written(array, floats, missing), from_text=False, what="")
         ids = floats.astype(np.int64)  # integers that became floats because some were missing
     elif array.type == pa.uint64() and len(array) and (pc.max(array).as_py() or 0) >= 2**63:
         return encode(array.cast(pa.string()), from_text=False, what="")
@@ -109,6 +109,18 @@ def _encode_numbers(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
         ids = to_numpy(array, 0)
     codes, values = _number_codes(ids)
     return (codes if missing is None else np.where(missing, -1, codes)), from_numpy(values)
+
+
+def _written(array: pa.Array, floats: NDArray[np.float64], missing: NDArray[np.bool_] | None) -> pa.Array:
+    """Floating-point ids as text: 1e15 as an integer, NaN as none, as they are where all ids are whole."""
+    is_whole = (floats == np.trunc(floats)) & (abs(floats) < 2**53)
+    integers = from_numpy(np.where(is_whole, floats, 0.0).astype(np.int64)).cast(pa.string())
+    texts = pc.if_else(_mask(is_whole), integers, array.cast(pa.string()))
+    return texts if missing is None else pc.if_else(_mask(missing), pa.nulls(1, pa.string())[0], texts)
+
+
+def _mask(where: NDArray[np.bool_]) -> pa.Array:
+    return from_numpy(where.astype(np.uint8)).cast(pa.bool_())
 
 
 def _may_miss(array: pa.Array) -> bool:

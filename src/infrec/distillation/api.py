@@ -13,7 +13,6 @@ import numpy as np
 from infrec.data import Interactions, Vocabulary
 from infrec.distillation import continuing
 from infrec.distillation.config import Config, stated
-from infrec.distillation.guarantee import Mechanism
 from infrec.distillation.holdout import held_out
 from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
@@ -40,7 +39,6 @@ def distill(
     epsilon: float | None = None,
     delta: float | None = None,
     noise_multiplier: float | None = None,
-    mechanism: Mechanism = "sums",
     catalogue: Vocabulary | None = None,
     seed: int | None = None,
     config: Config | None = None,
@@ -58,9 +56,8 @@ def distill(
     target: instead of `users`, the share of full-data quality (HR@100 on validation; with fewer than 500
     items, HR at a fifth of them) that the smallest summary reaches.
     previous: a summary to continue: it and the data become a new one, within its size and with its settings.
-    epsilon, delta: distil with user-level differential privacy (`guaranteed.py`); noise_multiplier: its noise
-    instead of ε; mechanism: noisy sums or noisy gradients; catalogue: the public list of items, if there is
-    one.
+    epsilon, delta: distil with user-level differential privacy (`guaranteed.py`), of a log and not of a
+    split; noise_multiplier: its noise instead of ε; catalogue: the public list of items, if there is one.
     config, settings: `Config`, or single settings of it by name; the defaults are those of the mode.
     on_validate: judges a summary; by default ∞-AE on the validation items.
     run_directory: keeps checkpoints there, to be resumed with `resume=True` after any kind of end.
@@ -72,7 +69,7 @@ def distill(
         others = {"mode": mode, "config": config, "previous": previous, "on_validate": on_validate}
         return guaranteed.distill(
             data, epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier,
-            mechanism=mechanism, catalogue=catalogue, users=users, seed=seed,
+            catalogue=catalogue, users=users, seed=seed,
             run_directory=None if run_directory is None else Path(run_directory), resume=resume,
             progress=progress, **sizes, **others, **settings,
         )  # fmt: skip

@@ -1,20 +1,16 @@
-"""What is taken from real users under (ε, δ): three noisy sums over users, once. The rest only looks at them.
+"""Everything that is taken from real users under (ε, δ): three noisy sums over users, once.
 
 Each user adds a vector of norm 1 at most, and Gaussian noise of deviation σ_i is added to every entry of
 the sum:
 
     activity   a 1 in the bin of their number of items                          bins of doubling width, fixed
     items      x / |x|                                                          how popular items are
-    together   y yᵀ off the diagonal, y = the chosen items of x over |x|        which items occur together
+    together   y yᵀ off the diagonal, y = x over the chosen items / its norm    which items occur together
 
 |x| is the Euclidean norm, so |x / |x|| = 1 and the Frobenius norm of y yᵀ is 1. y yᵀ is symmetric: its
 upper half, weighted by √2, has the same norm, and the noise of an entry is σ/√2. One noise multiplier σ is
-shared out: 1/σ² = Σ 1/σ_i², so the three together are one Gaussian mechanism with σ.
-
-Why this and not noisy gradients: a gradient step has to be paid for each time, in as many dimensions as the
-summary has entries; these sums are the only thing about the data that a linear model's gradient holds, are
-paid for once, and any number of steps, choices of λ and early stops after them is free (docs/privacy.md has
-the comparison).
+shared out: 1/σ² = Σ 1/σ_i², so the three together are one Gaussian mechanism with σ. The proof is in
+docs/guarantee.md.
 """
 
 from __future__ import annotations
@@ -23,17 +19,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from scipy.special import ndtri
 
+from infrec.data.arrow import to_numpy
 from infrec.errors import DataError
 from infrec.randomness import generator
+from infrec.splits.set_aside import hashed, mixed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from infrec.data import Vocabulary
+
 SHARES = {"activity": 0.02, "items": 0.08, "together": 0.9}  # of 1/σ²
-MOST_ITEMS = 2000  # of one user; of those who have more, as many at random
+MOST_ITEMS = 2000  # of one user; of those who have more, as many by a hash of user and item
 BINS = 16  # of activity: 1, 2–3, 4–7, …
 ROWS_AT_ONCE = 8192
 # Items whose co-occurrence is asked for, the most popular first: 1.8 (users / σ)^0.7, found on ML-1M at
@@ -41,100 +43,59 @@ ROWS_AT_ONCE = 8192
 ITEMS_FACTOR, ITEMS_POWER, ITEMS_RANGE = 1.8, 0.7, (50, 4000)
 
 
+# ---- sums over users, before the noise ---------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
-class Release:
-    """Noisy sums. items: the positions of those chosen; weights, together: of these, in this order."""
+class Sums:
+    """Sums over users without noise, which nobody but `release` may see. One user adds norm 1 to each.
 
-    activity: NDArray[np.float64]
-    items: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    together: NDArray[np.float32]
-    deviation: float  # of the noise in `together`
-
-    @property
-    def users(self) -> float:
-        """How many users there are, as far as may be known."""
-        return max(float(self.activity.sum()), 1.0)
-
-
-def release(
-    train: sp.csr_array,
-    multiplier: float,
-    *,
-    secret: int,
-    threshold_delta: float | None,
-) -> Release:
-    """The three sums with noise. multiplier: σ. secret: the seed of the noise, which nobody may ever know.
-
-    threshold_delta: None where the list of items is public. Otherwise that an item exists is itself told
-    only with a chance of at most this δ for items that a single user has.
+    histories: [users, columns], at most MOST_ITEMS in a row, whose weights are not looked at.
+    activity: [BINS]. items: [columns].
     """
-    rng = generator(secret, "release")
-    x = shortened(train, rng)
-    deviation = {name: multiplier / np.sqrt(share) for name, share in SHARES.items()}
-    counts = np.diff(x.indptr)
-    bins = np.minimum(np.log2(np.maximum(counts[counts > 0], 1)).astype(np.int64), BINS - 1)
-    activity = np.bincount(bins, minlength=BINS) + deviation["activity"] * rng.standard_normal(BINS)
-    popular = np.asarray(unit(x).sum(axis=0)).ravel()
-    popular = popular + deviation["items"] * rng.standard_normal(len(popular))
-    order = np.argsort(-popular, kind="stable")[
-        : how_many(float(np.maximum(activity, 0.0).sum()), multiplier)
-    ]
-    if threshold_delta is not None:
-        order = order[popular[order] > existence_threshold(deviation["items"], threshold_delta)]
-    if len(order) < 2:
-        raise DataError(
-            f"with this noise {len(order)} items stand out from a log of {train.shape[0]:,} users; "
-            "expected at least 2: use a larger ε, a larger log, or give the public list of items "
-            "(--catalogue)."
-        )
-    y = unit(sp.csr_array(x[:, order]))
-    gram = (y.T @ y).toarray() if y.nnz < 0.05 * y.shape[0] * y.shape[1] else _dense_gram(y)
-    noise = np.triu(rng.standard_normal(gram.shape), 1) * deviation["together"] / np.sqrt(2)
-    together = np.asarray(gram + noise + noise.T, np.float32)
-    np.fill_diagonal(together, 0.0)
-    return Release(
-        np.maximum(activity, 0.0), order, popular[order], together, float(deviation["together"] / np.sqrt(2))
-    )
 
+    histories: sp.csr_array
+    activity: NDArray[np.float64]
+    items: NDArray[np.float64]
 
-def how_many(users: float, multiplier: float) -> int:
-    """How many items to ask for, from what is known of the number of users and the noise."""
-    wanted = ITEMS_FACTOR * (users / multiplier) ** ITEMS_POWER
-    return int(np.clip(50 * round(wanted / 50), *ITEMS_RANGE))  # round figures: fewer shapes to compile
+    @classmethod
+    def of(cls, histories: sp.csr_array) -> Sums:
+        """The sums of rows that are no longer than MOST_ITEMS; an empty row adds nothing."""
+        counts = np.diff(histories.indptr)
+        bins = np.minimum(np.log2(counts[counts > 0]).astype(np.int64), BINS - 1)
+        activity = np.bincount(bins, minlength=BINS).astype(np.float64)
+        return cls(histories, activity, np.asarray(unit(histories).sum(axis=0), np.float64).ravel())
+
+    def together(self, chosen: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Σ y yᵀ over users without its diagonal, y = a row over the chosen columns, of norm 1."""
+        y = unit(sp.csr_array(self.histories[:, chosen]))
+        gram = (y.T @ y).toarray() if y.nnz < 0.05 * y.shape[0] * y.shape[1] else _dense_gram(y)
+        np.fill_diagonal(gram, 0.0)
+        return gram
 
 
 def unit(x: sp.csr_array) -> sp.csr_array:
-    """0/1 rows over their norm: each then has norm 1, or 0 without any item."""
+    """Rows of ones over their norm: each then has norm 1, or 0 without any item. Weights count as 1."""
     counts = np.diff(x.indptr)
     data = np.repeat(1 / np.sqrt(np.maximum(counts, 1)), counts)
     return sp.csr_array((data, x.indices, x.indptr), shape=x.shape)
 
 
-def shortened(train: sp.csr_array, rng: np.random.Generator) -> sp.csr_array:
-    """No user with more than MOST_ITEMS: the threshold for unknown items needs a bound."""
+def shortened(train: sp.csr_array, users: Vocabulary, items: Vocabulary) -> sp.csr_array:
+    """No user with more than MOST_ITEMS, which bounds how many items a single user can bring.
+
+    Of a longer history the items with the smallest hash of user id and item id stay (the text of the id
+    decides between equal ones): a function of the user's own id and items, whoever else is in the log.
+    """
     counts = np.diff(train.indptr)
     if counts.max(initial=0) <= MOST_ITEMS:
         return train
     row = np.repeat(np.arange(train.shape[0]), counts)
-    order = np.lexsort((rng.random(train.nnz), row))
+    chance = mixed(hashed(users, 0)[row] ^ hashed(items, 1)[train.indices])
+    text = to_numpy(pc.rank(items.ids.cast(pa.string()), sort_keys="ascending")).astype(np.int64)
+    order = np.lexsort((text[train.indices], chance, row))
     place = np.empty(train.nnz, np.int64)
     place[order] = np.arange(train.nnz) - np.repeat(train.indptr[:-1], counts)
     kept = place < MOST_ITEMS
     return sp.csr_array((train.data[kept], (row[kept], train.indices[kept])), shape=train.shape)
-
-
-def existence_threshold(deviation: float, delta: float) -> float:
-    """Above it no item that only one user has is seen, but with a chance of δ.
-
-    With k such items each adds 1/√k at most; the largest of k normal deviates is below Φ⁻¹((1 − δ)^(1/k))
-    with chance 1 − δ. From "Differentially private set union" (Gopi and others, ICML 2020), whose weights
-    these are: private with the ε of the sum and this δ added.
-    """
-    k = np.arange(1, MOST_ITEMS + 1)
-    # (1 − δ)^(1/k) = 1 − tail; the tail is far below what 1 − x can hold.
-    tail = -np.expm1(np.log1p(-delta) / k)
-    return float((1 / np.sqrt(k) + deviation * -ndtri(tail)).max())
 
 
 def _dense_gram(y: sp.csr_array) -> NDArray[np.float64]:
@@ -144,3 +105,74 @@ def _dense_gram(y: sp.csr_array) -> NDArray[np.float64]:
         dense = y[start : start + ROWS_AT_ONCE].toarray()
         out += dense.T @ dense
     return out
+
+
+# ---- the noise ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Noisy sums. items: the columns of those chosen; weights, together: of these, in this order.
+
+    threshold: the noisy weight above which an item is named; None where the list of items is public.
+    """
+
+    activity: NDArray[np.float64]
+    items: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    together: NDArray[np.float32]
+    deviation: float  # of the noise in `together`
+    threshold: float | None = None
+
+    @property
+    def users(self) -> float:
+        """How many users there are, as far as may be known."""
+        return max(float(self.activity.sum()), 1.0)
+
+
+def release(sums: Sums, multiplier: float, *, secret: int, threshold_delta: float | None) -> Release:
+    """The three sums with noise. multiplier: σ. secret: the seed of the noise, which nobody may ever know.
+
+    threshold_delta: None where the list of items is public. Otherwise only items that somebody has are
+    considered, and items that a single user has are named with a chance of at most this δ, all together.
+    """
+    deviation = {name: multiplier / np.sqrt(share) for name, share in SHARES.items()}
+    noise = {name: generator(secret, "release", name) for name in SHARES}  # none moves another
+    activity = np.maximum(sums.activity + deviation["activity"] * noise["activity"].standard_normal(BINS), 0)
+    # Without a public list, that a column exists at all depends on who is in the log: one without weight
+    # (in the test part only, or cut away) may not even get a chance to be named by its noise.
+    columns = np.arange(len(sums.items)) if threshold_delta is None else np.flatnonzero(sums.items)
+    weights = sums.items[columns] + deviation["items"] * noise["items"].standard_normal(len(columns))
+    threshold = None
+    if threshold_delta is not None:
+        threshold = existence_threshold(deviation["items"], threshold_delta)
+        columns, weights = columns[weights > threshold], weights[weights > threshold]
+    users = float(activity.sum())
+    first = np.argsort(-weights, kind="stable")[: how_many(users, multiplier)]
+    chosen, weights = columns[first], weights[first]
+    if len(chosen) < 2:
+        raise DataError(
+            f"with this noise {len(chosen)} items stand out from a log of about {users:,.0f} users; expected "
+            "at least 2: use a larger ε, a larger log, or give the public list of items (--catalogue)."
+        )
+    spread = float(deviation["together"] / np.sqrt(2))
+    pairs = np.triu(spread * noise["together"].standard_normal((len(chosen), len(chosen))), 1)
+    together = np.asarray(sums.together(chosen) + pairs + pairs.T, np.float32)
+    return Release(activity, chosen, weights, together, spread, threshold)
+
+
+def how_many(users: float, multiplier: float) -> int:
+    """How many items to ask for, from what is known of the number of users and the noise."""
+    wanted = ITEMS_FACTOR * (users / multiplier) ** ITEMS_POWER
+    return int(np.clip(50 * round(wanted / 50), *ITEMS_RANGE))  # round figures: fewer shapes to compile
+
+
+def existence_threshold(deviation: float, delta: float) -> float:
+    """The noisy weight that items of a single user exceed with a chance of at most δ, all together.
+
+    With k such items each weighs 1/√k at most; the largest of k normal deviates is below Φ⁻¹((1 − δ)^(1/k))
+    with chance 1 − δ. From "Differentially private set union" (Gopi and others, ICML 2020), whose weights
+    these are.
+    """
+    k = np.arange(1, MOST_ITEMS + 1)
+    # (1 − δ)^(1/k) = 1 − tail; the tail is far below what 1 − x can hold.
+    tail = -np.expm1(np.log1p(-delta) / k)
+    return float((1 / np.sqrt(k) + deviation * -ndtri(tail)).max())

@@ -27,7 +27,6 @@ USERS = 500
 DELTA = 1e-6
 # ε → noise multiplier at δ = 1e-6 (dp-accounting 0.6.0; a test asks it again)
 NOISE = {8: 0.6536, 3: 1.5455, 1: 4.2290}
-GRADIENT_STEPS, GRADIENT_USERS = 30, 50  # fewer numbers to add noise to
 KNOWN = 16  # items that the attacker of the table knows
 AE = (Fit("infinite-ae"),)
 REAL_ROWS, NOISE_START = "as published, from real rows", "as published, from noise"
@@ -42,10 +41,6 @@ Seeds = list[Mapping[str, Any]]  # the records of one release
 
 def guarded(epsilon: int) -> str:
     return f"ε = {epsilon}, δ = {DELTA:g}"
-
-
-def by_gradients(epsilon: int) -> str:
-    return f"{guarded(epsilon)}, by gradients ({GRADIENT_USERS} users)"
 
 
 def popular(epsilon: int) -> str:
@@ -70,14 +65,6 @@ def cells(plan: Plan) -> list[Cell]:
             guarded(epsilon): plan.distilled(users, noise_multiplier=sigma, delta=DELTA)
             for epsilon, sigma in noise.items()
         }
-        made[by_gradients(8)] = plan.distilled(
-            GRADIENT_USERS,
-            "soft",
-            noise_multiplier=round(NOISE[8] * GRADIENT_STEPS**0.5, 4),
-            delta=DELTA,
-            mechanism="gradients",
-            steps=GRADIENT_STEPS,
-        )
         if plan.quick:
             made = {label: made[label] for label in (DISCRETE, SAMPLE, guarded(8))}
         found += [Cell(dataset, 0, data, AE, ("leakage",), label) for label, data in made.items()]
@@ -119,7 +106,7 @@ def _place(label: str) -> int:
     """Where a release stands in the table: from real people to what has ε and δ."""
     order = [
         SAMPLE, REAL_ROWS, NOISE_START, SOFT, DISCRETE_ROWS, DISCRETE_OWN, SOFT_OTHERS, DISCRETE,
-        *map(guarded, NOISE), by_gradients(8), *map(popular, NOISE),
+        *map(guarded, NOISE), *map(popular, NOISE),
     ]  # fmt: skip
     return order.index(label)
 
@@ -203,7 +190,7 @@ def _figure(dataset: str, records: Mapping[str, Seeds]) -> list[Figure]:
         found = []
         for label, record in records.items():
             x = leak(record)
-            if x is not None and label != by_gradients(8):  # so useless that it would flatten the rest
+            if x is not None:
                 found.append(Series(label, (Point(100 * x, *hit_rate(record)),)))
         return tuple(found)
 

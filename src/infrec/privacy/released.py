@@ -131,7 +131,6 @@ def _remake(summary: Summary) -> Remake | None:
                 config=config,
                 noise_multiplier=promise["noise_multiplier"],
                 delta=promise["delta"],
-                mechanism=about["mechanism"],
                 catalogue=log.items,
             )
         )

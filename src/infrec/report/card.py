@@ -187,8 +187,6 @@ def _privacy(card: Card) -> str:
 
 def _making(card: Card) -> str:
     kept = f"of which step {card.best_step:,} was the best on validation and was kept"
-    if card.start == "noise":  # noisy gradients: to validate would be to look at the real users
-        kept = "of which none was validated and the last was kept"
     facts = {
         "mode": f"{card.mode}: {'0/1 interactions' if card.discrete else 'weights between 0 and 1'}",
         "start": card.start,

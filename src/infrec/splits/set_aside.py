@@ -23,7 +23,7 @@ def is_set_aside(users: Vocabulary, share: float, seed: int) -> NDArray[np.bool_
     """For each user id, whether it is among the share that is set aside."""
     if not 0 < share < 1:
         raise ConfigError(f"set_aside is {share}; expected a share above 0 and below 1, for example 0.1.")
-    return _uniform(users, seed) < share
+    return (hashed(users, seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
 
 
 def set_aside(split: Split, share: float, seed: int) -> tuple[Split, Interactions]:
@@ -39,24 +39,23 @@ def set_aside(split: Split, share: float, seed: int) -> tuple[Split, Interaction
     return Split(train, val, test, split.name), split.train.select_users(aside)
 
 
-def _uniform(users: Vocabulary, seed: int) -> NDArray[np.float64]:
-    """A number in [0, 1) for each id: its bytes, folded one column of all ids at a time."""
-    text = users.ids.cast(pa.string()).to_numpy(zero_copy_only=False)
+def hashed(ids: Vocabulary, seed: int) -> NDArray[np.uint64]:
+    """A number for each id from its text and the seed alone: its bytes, folded one column at a time."""
+    text = ids.ids.cast(pa.string()).to_numpy(zero_copy_only=False)
     raw = np.char.encode(text.astype(str), "utf-8")
     width = max(1, raw.dtype.itemsize)
     columns = np.frombuffer(raw.tobytes(), np.uint8).reshape(len(raw), width).astype(np.uint64)
-    with np.errstate(over="ignore"):
-        folded = _mixed(np.full(len(raw), np.uint64(seed % 2**64)))
-        for column in columns.T:
-            # Zero bytes only fill up shorter ids: they must not count, or the longest id would decide for
-            # all.
-            folded = np.where(column > 0, _mixed(folded ^ column), folded)
-        return (_mixed(folded) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    folded = mixed(np.full(len(raw), np.uint64(seed % 2**64)))
+    for column in columns.T:
+        # Zero bytes only fill up shorter ids: they must not count, or the longest id would decide for all.
+        folded = np.where(column > 0, mixed(folded ^ column), folded)
+    return mixed(folded)
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SplitMix64's finaliser after one step of its counter."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    with np.errstate(over="ignore"):
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
