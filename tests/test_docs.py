@@ -186,9 +186,11 @@ def test_every_function_of_the_proof_exists() -> None:
         assert resolved(name) is not None, name
 
 
-@pytest.mark.parametrize(("name", "line"), BOUNDS, ids=[line for _, line in BOUNDS])
-def test_every_line_that_bounds_a_contribution_is_there(name: str, line: str) -> None:
-    assert line.replace("\\|", "|") in inspect.getsource(resolved(name))
+def test_every_line_that_bounds_a_contribution_is_there() -> None:
+    lost = [
+        line for name, line in BOUNDS if line.replace("\\|", "|") not in inspect.getsource(resolved(name))
+    ]
+    assert not lost, "\n".join(lost)
 
 
 def test_the_proof_bounds_each_step_and_each_sum() -> None:

@@ -299,8 +299,8 @@ def test_a_manifest_nested_deeper_than_python_goes(copy: Callable[[str], Path]) 
 
 def test_settings_of_a_summary_that_cannot_be_continued(copy: Callable[[str], Path]) -> None:
     for change in (
-        lambda d: d["settings"].pop("reg_grid"),
-        lambda d: d.update(settings={"steps": "many"}),
+        lambda d: d["settings"].update(reg_grid="many"),
+        lambda d: d.update(settings={"steps": "many", "reg": 1.0}),
         lambda d: d.pop("mode"),
     ):
         folder = copy("summary")

@@ -99,7 +99,7 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
         size["per_user"] = summary.n_interactions / summary.n_users
     try:
         before = Config.from_dict(about["settings"])
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, ConfigError):
         raise ConfigError(
             "the summary to continue has settings that this version of infrec does not know; distil anew."
         ) from None
