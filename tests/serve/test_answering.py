@@ -13,7 +13,8 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError
-from infrec.models import EASE, InfiniteAE
+from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
+from infrec.models.infinite_ae_plus_search import START
 from infrec.serve.answering import Wish, explain, recommend
 from infrec.serve.catalogue import Catalogue
 from infrec.serve.loading import Source, load, sources
@@ -48,9 +49,14 @@ def test_it_recommends_what_the_python_api_recommends(served: Served, model: Inf
     assert ids(asked(served, user="17", k=5)) == known["item"]
 
 
+@pytest.mark.parametrize("kind", ["infinite-ae", "float64", "infinite-ae-plus"])
 def test_a_batch_gives_everybody_what_they_get_alone_to_the_last_bit(
-    served: Served, films: Interactions
+    served: Served, films: Interactions, tmp_path: Path, kind: str
 ) -> None:
+    if kind != "infinite-ae":
+        other = InfiniteAEPlus(**START) if kind == "infinite-ae-plus" else InfiniteAE(reg=5, dtype=kind)
+        other.fit(films).save(tmp_path / "other")
+        served = load(Source("other", tmp_path / "other"))
     rng = np.random.default_rng(1)
     wishes = [Wish(history=rng.choice(np.arange(100, 140), n, replace=False).tolist()) for n in range(24)]
     wishes += [
