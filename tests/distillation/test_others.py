@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -199,11 +200,14 @@ def test_distillation_on_a_processor_without_f16c() -> None:
         "import numpy as np\n"
         "from infrec.data import Interactions\n"
         "from infrec.distillation import devices, distill\n"
+        "from tests.conftest import quick_compilation\n"
         "log = Interactions.from_csr(np.random.default_rng(0).random((40, 30)) < 0.3)\n"
-        "made = distill(log, 4, steps=1, validate_every=1)\n"
+        "with quick_compilation():\n"
+        "    made = distill(log, 4, steps=1, validate_every=1)\n"
         "assert made.about['settings']['targets'] == 'others'\n"
         "print(devices.half_precision().__name__, made.n_users)\n"
     )
     flags = {**os.environ, "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2", "JAX_PLATFORMS": "cpu"}
-    ran = subprocess.run([sys.executable, "-c", code], env=flags, capture_output=True, text=True)
+    root = Path(__file__).parents[2]
+    ran = subprocess.run([sys.executable, "-c", code], cwd=root, env=flags, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (0, "float32 4\n"), ran.stderr
