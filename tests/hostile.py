@@ -89,6 +89,8 @@ ABOUT: dict[str, Any] = {
     "settings": Config.of("soft", users=USERS).to_dict(),
     "source": {"users": 1000, "items": ITEMS},
     "history": [],
+    "set_aside": {"share": 0.1, "seed": 42},
+    "guarantee": {"epsilon": 8.0, "delta": 1e-6, "noise_multiplier": 2.0, "public_items": True, "times": 1},
 }
 
 

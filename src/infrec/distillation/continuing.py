@@ -93,7 +93,6 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
     size: dict[str, Any] = {
         "users": summary.n_users,
         "start": "summary",
-        "reg": summary.reg or about["settings"]["reg"],
     }
     if about["mode"] == "discrete":
         size["per_user"] = summary.n_interactions / summary.n_users
@@ -103,7 +102,7 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
         raise ConfigError(
             "the summary to continue has settings that this version of infrec does not know; distil anew."
         ) from None
-    return replace(before, **(size | changes))
+    return replace(before, **({"reg": summary.reg or before.reg} | size | changes))
 
 
 # ---- one vocabulary for both ---------------------------------------------------------------------------

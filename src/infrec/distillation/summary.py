@@ -192,11 +192,20 @@ def _check(found: Artifact, about: Mapping[str, Any]) -> None:
     for reg in (*grid, *(() if about.get("reg") is None else (about["reg"],))):
         found.checked_number("λ", reg)
     for name, whole, least in _NUMBERS:
-        if about.get(name) is not None:
+        if name in about and (about[name] is not None or name == "seed"):
             found.checked_number(name, about[name], whole=whole, least=least)
     for name, kind in _FORMS.items():
         if about.get(name) is not None and not isinstance(about[name], kind):
             raise found.unsound(f"{name} is {about[name]!r}, not what infrec writes there")
+    if about.get("set_aside") is not None:
+        found.number("set_aside", "seed", whole=True)
+        if not 0 < found.number("set_aside", "share") < 1:
+            raise found.unsound("the share that was set aside is not between 0 and 1")
+    if (promise := about.get("guarantee")) is not None:
+        for name in ("delta", "noise_multiplier", *(() if promise["epsilon"] is None else ("epsilon",))):
+            found.number("guarantee", name)
+        if not isinstance(promise["public_items"], bool) or not 0 < promise["delta"] < 1:
+            raise found.unsound("its guarantee does not say what it promises")
     source = about.get("source")
     if isinstance(source, Mapping) and source.get("users") is not None:
         found.checked_number("source.users", source["users"], whole=True)
