@@ -63,7 +63,7 @@ def compiled_quickly() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def checkerboard() -> Interactions:
     """Even users like even items, odd users odd ones; each user misses exactly one item of their colour.
 

@@ -222,7 +222,7 @@ def test_sigterm_saves_a_second_process_is_refused_and_resume_goes_on(
     finally:
         first.send_signal(signal.SIGTERM)
         first.send_signal(signal.SIGCONT)
-        said = first.communicate(timeout=60)[1]
+        said = first.communicate(timeout=300)[1]
     assert first.returncode == 130, said
     assert "saved: a checkpoint in" in said and "the same command with --resume" in said
     assert not out.exists()
@@ -239,7 +239,7 @@ def test_sigterm_saves_a_second_process_is_refused_and_resume_goes_on(
     assert [(out / name).read_bytes() for name in names] == [(whole / name).read_bytes() for name in names]
 
 
-def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 60) -> None:
+def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 300) -> None:
     until = time.monotonic() + seconds
     while not path.exists():
         assert process.poll() is None, "the run ended by itself before it could be interrupted"

@@ -145,8 +145,8 @@ def wait(how: str, progress: Progress) -> str:
     with asked_to_stop() as stop:
         progress("ready", 1)
         if how == "deaf":
-            time.sleep(60)
-        assert stop.wait(60)
+            time.sleep(600)
+        assert stop.wait(300)
     return "saved"
 
 
@@ -167,7 +167,7 @@ def test_a_second_interrupt_is_not_waited_for() -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), together.passed_on():
         guard.watched(wait, {"how": "deaf"}, progress=tell, ended=lambda: "it was left alone.")
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 300
 
 
 def end(how: str, progress: Progress) -> None:

@@ -38,9 +38,19 @@ class RecommenderContract:
     def model(cls, split: Split) -> Recommender:
         return cls().make().fit(split.train, validation=split.val)
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def without_validation(cls, small_log: Interactions) -> Recommender:
+        return cls().make().fit(small_log)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def of_checkerboard(cls, checkerboard: Interactions) -> Recommender:
+        return cls().make().fit(checkerboard)
+
     # ---- quality ----------------------------------------------------------------------------------------
-    def test_checkerboard(self, checkerboard: Interactions) -> None:
-        model = self.make().fit(checkerboard)
+    def test_checkerboard(self, of_checkerboard: Recommender, checkerboard: Interactions) -> None:
+        model = of_checkerboard
         first = top_k(model.score(checkerboard.matrix), 1, exclude=checkerboard.matrix)[:, 0]
         assert (first == np.arange(20)).sum() >= self.checkerboard_hits
 
@@ -72,15 +82,17 @@ class RecommenderContract:
         if best is not None:
             assert best.settings.items() <= model.selected.items()
 
-    def test_without_validation_it_is_fitted_on_everything(self, small_log: Interactions) -> None:
-        model = self.make().fit(small_log)
+    def test_without_validation_it_is_fitted_on_everything(
+        self, without_validation: Recommender, small_log: Interactions
+    ) -> None:
+        model = without_validation
         assert model.log.n_interactions == small_log.n_interactions
         assert "auto" not in model.selected.values()
 
     def test_fitting_again_forgets_the_first_time(
-        self, small_log: Interactions, checkerboard: Interactions
+        self, without_validation: Recommender, checkerboard: Interactions
     ) -> None:
-        again = self.make().fit(small_log).with_settings().fit(checkerboard)
+        again = without_validation.with_settings().fit(checkerboard)
         fresh = self.make().with_settings(**again.selected).fit(checkerboard)
         np.testing.assert_array_equal(again.score(checkerboard.matrix), fresh.score(checkerboard.matrix))
 
@@ -289,9 +301,9 @@ class RecommenderContract:
             with pytest.raises(ConfigError, match="list of histories"):
                 model.recommend(histories=ids)  # type: ignore[arg-type]
 
-    def test_an_id_alone(self, checkerboard: Interactions) -> None:
+    def test_an_id_alone(self, of_checkerboard: Recommender) -> None:
         """A number as a word: a list of one."""
-        model = self.make().fit(checkerboard)
+        model = of_checkerboard
         assert model.recommend(3, k=2).equals(model.recommend([3], k=2))  # type: ignore[arg-type]
         only = model.recommend(3, only=5, exclude_seen=False)  # type: ignore[arg-type]
         assert only["item"].to_pylist() == [5]
@@ -306,13 +318,12 @@ class RecommenderContract:
             model.similar("nope")
 
     # ---- weights ----------------------------------------------------------------------------------------
-    def test_weights_are_honoured(self, small_log: Interactions) -> None:
+    def test_weights_are_honoured(self, without_validation: Recommender, small_log: Interactions) -> None:
         """An item weighted three times as much scores higher with those who have it."""
         weighted = small_log.matrix.copy()
         weighted.data = np.where(weighted.indices == 20, 3.0, 1.0).astype(np.float32)
-        fixed = self.make().fit(small_log).selected
-        plain = self.make().with_settings(**fixed).fit(small_log)
-        heavy = self.make().with_settings(**fixed).fit(small_log.with_matrix(weighted))
+        plain = without_validation
+        heavy = self.make().with_settings(**plain.selected).fit(small_log.with_matrix(weighted))
         having = np.flatnonzero(small_log.matrix[:, [20]].toarray().ravel())
         before, after = (model.score(model.log.matrix[having]) for model in (plain, heavy))
         if self.scores_are_relative:  # only their order has a meaning
@@ -337,8 +348,10 @@ class RecommenderContract:
         with pytest.raises(ArtifactError, match=f"'{model.name}'.*expected '{other.name}'"):
             other.load(tmp_path / "model")
 
-    def test_integer_ids_survive(self, checkerboard: Interactions, tmp_path: Path) -> None:
-        model = self.make().fit(checkerboard)
+    def test_integer_ids_survive(
+        self, of_checkerboard: Recommender, checkerboard: Interactions, tmp_path: Path
+    ) -> None:
+        model = of_checkerboard
         model.save(tmp_path / "model")
         loaded = models.load(tmp_path / "model")
         assert loaded.log.items == checkerboard.items
