@@ -25,7 +25,7 @@ from infrec.data import Interactions
 from infrec.errors import DataError, SolveError
 from infrec.kernels import accelerated, gram, memory, nystrom
 from infrec.models import centres, infinite_ae_plus_search
-from infrec.models.base import AUTO, Recommender
+from infrec.models.base import Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
 from infrec.models.infinite_ae import InfiniteAE
 from infrec.models.infinite_ae_plus_device import DeviceTrial
@@ -36,6 +36,7 @@ from infrec.models.selection import Candidate, validate_alignment
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
+from infrec.settings import AUTO
 
 _SOLVE_AGAIN = 1000  # up to so many users, everything is solved again at loading instead of stored
 _SEARCH_USERS = 6000  # where not all users fit in memory, settings are chosen on so many of them
