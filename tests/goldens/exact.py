@@ -27,8 +27,7 @@ MODELS = (
     "infinite-ae", "infinite-ae-plus", "ease", "poprec", "bias-only", "mf", "neumf", "lightgcn", "mvae",
 )  # fmt: skip
 STRATEGIES = ("interaction-rns", "user-rns", "head-user", "svp-cf", "herding", "ar-cf")
-# Files that say when, where and how fast they were made, and pages that repeat it.
-UNSTEADY = ("manifest.json", "records.jsonl", ".html", ".md")
+UNSTEADY = (".html", ".md")  # pages that tell when, where and how fast something was made
 OUT = ("--out", "out")
 SHORT = ("distill", "demo", "--users", "20", "--steps", "8", "--set", "validate_every=4", "--no-card", *OUT)
 # Noise of a known seed, for this comparison only: whoever knows it can undo the noise.
@@ -91,19 +90,26 @@ def answer(name: str, words: Sequence[str]) -> dict[str, Any]:
         made = sorted(path for path in set(folder.rglob("*")) - given if path.is_file())
         return {
             "code": done.returncode,
-            "document": produce.lasting(json.loads(done.stdout)),
+            "document": steady(json.loads(done.stdout)),
             "files": {str(path.relative_to(folder)): digest(path) for path in made},
         }
 
 
 def digest(path: Path) -> Any:
-    """The SHA-256 of a file; the lasting part of one that tells when it was made, where that is JSON."""
-    if path.name == "manifest.json":
-        found = produce.lasting(json.loads(path.read_text()))
-        return {key: value for key, value in found.items() if key != "files"}
-    if path.name == "records.jsonl":
-        return [produce.lasting(json.loads(line)) for line in path.read_text().splitlines()]
-    return "unsteady" if path.name.endswith(UNSTEADY) else hashlib.sha256(path.read_bytes()).hexdigest()
+    """The SHA-256 of a file; of JSON, which may tell when it was made, all that does not."""
+    if path.suffix == ".json":
+        return steady(json.loads(path.read_text()))
+    if path.suffix == ".jsonl":
+        return [steady(json.loads(line)) for line in path.read_text().splitlines()]
+    return "unsteady" if path.suffix in UNSTEADY else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def steady(document: Any) -> Any:
+    """A document without times, and without sizes and hashes of files that hold times."""
+    if isinstance(document, dict):
+        kept = produce.lasting(document).items()
+        return {name: steady(value) for name, value in kept if name not in ("bytes", "files", "seal")}
+    return [steady(value) for value in document] if isinstance(document, list) else document
 
 
 def pages() -> dict[str, Any]:

@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parents[1] / "results"
 LOG, SAVED = "log.csv", HERE / "saved"
 # What differs from run to run, or from machine to machine.
-PASSING = {"seconds", "ms_per_step", "peak_rss_mb", "device", "versions", "finished", "why"}
+PASSING = {"seconds", "ms_per_step", "spent", "peak_rss_mb", "device", "versions", "finished", "why"}
 # How each model in saved/ was fitted on log.csv. The name of a directory says which model it is.
 MODELS = {
     "infinite-ae": ("--set", "solver=exact"),
