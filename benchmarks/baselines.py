@@ -28,7 +28,7 @@ import numpy as np
 from infrec import Split, holdout, metrics, models
 from infrec.data import registry
 from infrec.data.export import export
-from infrec.kernels.threads import cores
+from infrec.machine import cores
 from infrec.metrics import inverse_propensity, ranking_metrics, top_k
 from infrec.search import choose
 

@@ -130,9 +130,9 @@ def measure(config: Config, train: Interactions, repeat: int, plain: bool) -> di
     )
     logits = jnp.asarray(starts.logits(matrix, config))
     state, users = steps.begin(logits, config.reg), feed.at(0, 0)
-    start = time.perf_counter()
+    began = time.perf_counter()
     compiled = steps.step.lower(state, users, data, jnp.uint32(0), config).compile()
-    out: dict[str, Any] = {"mode": config.mode, "compile_s": time.perf_counter() - start}
+    out: dict[str, Any] = {"mode": config.mode, "compile_s": time.perf_counter() - began}
     out["temporary_mb"] = compiled.memory_analysis().temp_size_in_bytes / 2**20
     batch = 20 if on_gpu else 1  # a GPU runs ahead of the host: time several steps together
 

@@ -26,7 +26,7 @@ import scipy.linalg
 
 from infrec.data import Interactions
 from infrec.kernels import gram, ridge
-from infrec.kernels.threads import cores
+from infrec.machine import cores
 from infrec.metrics.ranking import hit_rate_at, top_k
 from infrec.models import InfiniteAE
 from infrec.models.selection import validation_score

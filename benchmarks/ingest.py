@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.generate import write_parquet
 from infrec.data.values import whole
-from infrec.kernels.threads import cores
+from infrec.machine import cores
 
 NETFLIX = {"users": 476_000, "items": 17_000, "interactions": 100_000_000}
 PEERS = Path(__file__).parent / "peers" / "ingest.py"

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from infrec import machine
 from infrec.kernels import accelerated, blocked, memory
 
 USERS, ITEMS = 9_000, 4_000
@@ -204,7 +205,7 @@ def main() -> None:
         return
     print(f"{'job':<22}{'estimate':>12}{'measured':>12}{'ratio':>8}")
     for row in found:
-        asked, took = (memory.size(row[key]) for key in ("estimate", "measured"))
+        asked, took = (machine.memory_size(row[key]) for key in ("estimate", "measured"))
         print(f"{row['job']:<22}{asked:>12}{took:>12}{row['estimate'] / row['measured']:>8.2f}")
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from infrec.data import registry
 from infrec.evaluation import Evaluation, compare, evaluate
-from infrec.kernels.threads import cores
+from infrec.machine import cores
 from infrec.metrics.accuracy import truncated_ndcg
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus

@@ -1,4 +1,4 @@
-"""The direction of imports: a room imports only rooms above it, the ground floor nothing of ours."""
+"""The direction of imports: a room, or a file of the ground floor, imports only what stands above it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from pathlib import Path
 import infrec
 
 SOURCE = Path(infrec.__file__).parent
-GROUND_FLOOR = ("errors", "settings", "randomness", "progress", "drafts", "contents", "artifacts")
+GROUND_FLOOR = (
+    "errors",
+    "settings",
+    "randomness",
+    "progress",
+    "drafts",
+    "contents",
+    "artifacts",
+    "machine",
+    "checkpoints",
+)
 ROOMS = (
     "data",
     "splits",

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from infrec.checkpoints import asked_to_stop
 from infrec.cli import guard, together
 from infrec.cli.distilling import Source
 from infrec.cli.reading import Reading
@@ -29,7 +30,6 @@ from infrec.data.sources import TableSource
 from infrec.distillation import Summary
 from infrec.errors import InfrecError
 from infrec.kernels.processes import Place
-from infrec.models.checkpoint import asked_to_stop
 from infrec.progress import Progress, silent
 from tests.cli.conftest import Infrec
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from infrec.checkpoints import fingerprint
 from infrec.data import Interactions
 from infrec.distillation import Config, Interrupted, distill, loop
-from infrec.distillation.checkpoint import RunDirectory, fingerprint
+from infrec.distillation.checkpoint import RunDirectory
 from infrec.distillation.validation import Verdict
 from infrec.errors import ArtifactError, ConfigError, SolveError
 

@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import ConfigError, MemoryBudgetError
 from infrec.evaluation import evaluate, intervals, protocol
-from infrec.kernels import memory
 from infrec.metrics.auc import pooled_auc, pooled_auc_by_user
 from infrec.models import InfiniteAE
 from infrec.splits import Split, evaluation_negatives, holdout, negatives
@@ -132,6 +132,6 @@ def test_with_many_users_intervals_are_normal(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_it_asks_for_memory_first(split: Split, model: InfiniteAE, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(machine, "memory_available", lambda: 1000)
     with pytest.raises(MemoryBudgetError, match=r"an evaluation of 120 users .*--sample-users"):
         evaluate(model, split)

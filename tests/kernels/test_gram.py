@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from infrec.kernels import gram, ntk, threads
+from infrec import machine
+from infrec.kernels import gram, ntk
 
 
 def rows(n: int, d: int, density: float, seed: int = 0, weighted: bool = False) -> sp.csr_array:
@@ -29,7 +30,7 @@ def test_gram_of_binary_rows_is_exact(pair: tuple[sp.csr_array, sp.csr_array]) -
 def test_blocked_is_full(pair: tuple[sp.csr_array, sp.csr_array], monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 16 rows (the least) on 4 threads, against the formula on everything at once."""
     monkeypatch.setattr(gram, "_CACHE_BYTES", 1)
-    monkeypatch.setattr(threads, "cores", lambda: 4)
+    monkeypatch.setattr(machine, "cores", lambda: 4)
     x, y = pair
     products = x.toarray() @ y.toarray().T
     full = ntk.from_gram(products, gram.squared_norms(x), gram.squared_norms(y), d=170, depth=2, xp=np)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from infrec import machine
 from infrec.errors import MemoryBudgetError
 from infrec.kernels import memory
 
@@ -15,16 +16,16 @@ def test_the_estimate_counts_what_a_fit_holds() -> None:
 
 
 def test_what_fits_is_allowed_and_what_does_not_is_refused_with_the_way_out() -> None:
-    memory.require(90, "it", "buy more", free=100)
+    machine.require_memory(90, "it", "buy more", free=100)
     with pytest.raises(
         MemoryBudgetError, match=r"it needs 1\.8 TiB|it needs 1,800\.0 GiB .* 1\.0 GiB .*; buy more"
     ):
-        memory.require(1800 * memory.GIB, "it", "buy more", free=memory.GIB)
+        machine.require_memory(1800 * machine.GIB, "it", "buy more", free=machine.GIB)
 
 
 def test_a_nystrom_fit_does_not_grow_with_its_rows_and_a_device_holds_the_kernel_once() -> None:
     assert memory.nystrom_fit(2000, 17_000, rows=10**9) == memory.nystrom_fit(2000, 17_000, rows=10**6)
-    assert memory.nystrom_fit(2000, 17_000, kept=20_000) < memory.GIB
+    assert memory.nystrom_fit(2000, 17_000, kept=20_000) < machine.GIB
     assert memory.nystrom_fit(4000, 17_000) > 2 * memory.nystrom_fit(2000, 17_000)
     kernel = 4 * 100_000**2
     assert kernel < memory.exact_on_device(100_000, 20_000, tile=4000, columns=4096) < 1.3 * kernel
@@ -41,12 +42,12 @@ def test_an_evaluation_holds_a_few_hundred_bytes_per_user() -> None:
 
 @pytest.mark.parametrize("items", [100, 3706, 100_000])
 def test_the_number_of_users_that_fit_really_fits(items: int) -> None:
-    free = 16 * memory.GIB
+    free = 16 * machine.GIB
     n = memory.users_that_fit(items, free=free)
-    memory.require(memory.exact_fit(n, items), "it", "", free=free)
+    machine.require_memory(memory.exact_fit(n, items), "it", "", free=free)
     with pytest.raises(MemoryBudgetError):
-        memory.require(memory.exact_fit(round(1.1 * n), items), "it", "", free=free)
+        machine.require_memory(memory.exact_fit(round(1.1 * n), items), "it", "", free=free)
 
 
 def test_this_machine_has_some() -> None:
-    assert 2**26 < memory.available() < 2**50
+    assert 2**26 < machine.memory_available() < 2**50

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import ConfigError, MemoryBudgetError, SolveError
-from infrec.kernels import accelerated, blocked, gram, memory
+from infrec.kernels import accelerated, blocked, gram
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
@@ -275,7 +276,7 @@ def test_an_item_side_without_room_is_refused_before_it_is_made(
     """With all settings fixed there is no search, which would leave the item side out."""
     few = small_log.matrix[:9]
     wide = Interactions.from_csr(sp.csr_array((few.data, few.indices, few.indptr), shape=(9, 4000)))
-    monkeypatch.setattr(memory, "available", lambda: 100 << 20)  # it needs 16 · 4000² bytes
+    monkeypatch.setattr(machine, "memory_available", lambda: 100 << 20)  # it needs 16 · 4000² bytes
     with pytest.raises(MemoryBudgetError, match=r"item side .* 4,000 items needs 0.2 GiB.*item_weight=0"):
         InfiniteAEPlus(**START).fit(wide)
     fitted = InfiniteAEPlus(**(dict(START) | {"item_weight": 0})).fit(wide)

@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from infrec import models
+from infrec import machine, models
+from infrec.checkpoints import Interrupted
 from infrec.data import Interactions
 from infrec.errors import ArtifactError, ConfigError, DataError, MemoryBudgetError, SolveError
-from infrec.kernels import memory
 from infrec.models import MF, sampling, trainer
-from infrec.models.checkpoint import Interrupted
 from infrec.models.trained import Trained
 from infrec.splits import holdout
 
@@ -194,7 +193,7 @@ def test_a_model_that_does_not_fit_in_memory_is_refused(
 ) -> None:
     """At least 16 bytes for each number that Adam trains, of which there are so many for each item."""
     log = wide_log(20, 100_000)
-    monkeypatch.setattr(memory, "available", lambda: 16 * numbers * log.n_items)
+    monkeypatch.setattr(machine, "memory_available", lambda: 16 * numbers * log.n_items)
     with pytest.raises(MemoryBudgetError, match=f"training {name} on 20 users × 100,000 items needs"):
         models.create(name).fit(log)
 

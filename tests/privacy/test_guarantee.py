@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from infrec.checkpoints import Interrupted
 from infrec.data import Interactions, Vocabulary, registry
 from infrec.distillation import (
     Summary,
@@ -19,7 +20,6 @@ from infrec.distillation import (
     guaranteed,
     release,
 )
-from infrec.distillation.checkpoint import Interrupted
 from infrec.distillation.config import Config
 from infrec.distillation.release import Sums
 from infrec.errors import ConfigError, DataError

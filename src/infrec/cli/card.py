@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from infrec import machine
 from infrec.artifacts import CARD
-from infrec.cli import fidelity, machine
+from infrec.cli import fidelity
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 from infrec.report.card_records import Card, Which

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import console, machine, options
+from infrec.cli import console, options
 from infrec.cli.reading import Reading, reads_data, report_lines
 from infrec.report import numbers
 
@@ -169,16 +169,16 @@ def prepare(
       infrec datasets prepare ratings.csv --positive "rating >= 4" --out prepared
       infrec datasets prepare logs/ --user who --item what --out prepared
     """
+    from infrec import machine
     from infrec.data import prepare as preparing
     from infrec.data.prepared import Prepared
     from infrec.data.registry import find_sources
-    from infrec.kernels import memory
 
     wanted = [str(name) for name in reading.columns.values() if name is not None]
     with console.bars() as progress:
         rows, about_items = find_sources(source, wanted, progress)
         needed = preparing.memory_needed(text=rows.from_text)
-        memory.require(needed, "preparing a dataset", "close other programs")
+        machine.require_memory(needed, "preparing a dataset", "close other programs")
         preparing.prepare(rows, out, reading, about_items, progress=progress)
     console.saved(out)
     found = Prepared.open(out)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import console, machine, options
+from infrec import machine
+from infrec.cli import console, options
 from infrec.cli.reading import Reading
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers

@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from infrec.cli import console, machine
+from infrec import machine
+from infrec.cli import console
 from infrec.cli.options import Json
 from infrec.report.numbers import size
+
+TYPICAL_ITEMS = 5_000
 
 
 def doctor(json: Json = False) -> None:
@@ -32,9 +35,9 @@ def examine() -> dict[str, Any]:
     problems: list[str] = []
     versions = machine.versions()
     try:
-        devices = machine.devices()
+        jax_devices = machine.devices()
     except Exception as error:  # whatever stops JAX is exactly what doctor is asked about
-        devices = []
+        jax_devices = []
         problems.append(f"JAX does not start ({type(error).__name__}: {error}); try: pip install -U jax")
     if versions["matplotlib"] is None:
         problems.append("matplotlib is not installed, so reports have no plots: pip install 'infrec[plot]'")
@@ -42,9 +45,9 @@ def examine() -> dict[str, Any]:
     files, n_bytes = machine.folder_size(accelerated.compile_cache())
     return {
         "versions": versions,
-        "devices": devices,
+        "devices": jax_devices,
         "cores": machine.cores(),
-        "memory": machine.memory(),
+        "memory": _memory(),
         "data": data,
         "compile_cache": {"path": str(accelerated.compile_cache()), "files": files, "bytes": n_bytes},
         "problems": problems,
@@ -82,7 +85,7 @@ def _show(document: dict[str, Any]) -> None:
     table.add_row(
         "memory",
         f"{size(memory['available'])} available of {size(memory['total'])}: "
-        f"an exact ∞-AE on up to about {memory['exact_users']:,} users × {machine.TYPICAL_ITEMS:,} items, "
+        f"an exact ∞-AE on up to about {memory['exact_users']:,} users × {TYPICAL_ITEMS:,} items, "
         "with few centres on any number of users",
     )
     data = document["data"]
@@ -95,3 +98,15 @@ def _show(document: dict[str, Any]) -> None:
         console.out().print(f"[bold yellow]problem[/]  {console.plain(problem)}", soft_wrap=True)
     if not document["problems"]:
         console.out().print("[green]everything is in order[/]")
+
+
+def _memory() -> dict[str, int]:
+    """Bytes of memory in this machine and available now, and about how many users an exact ∞-AE takes."""
+    from infrec import machine
+    from infrec.kernels import memory as budget
+
+    return {
+        "total": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "available": machine.memory_available(),
+        "exact_users": budget.users_that_fit(TYPICAL_ITEMS),
+    }

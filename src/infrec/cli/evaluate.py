@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import console, machine, options, selection
+from infrec import machine
+from infrec.cli import console, options, selection
 from infrec.cli.options import Protocol
 from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Progress, Stopwatch

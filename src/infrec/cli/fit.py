@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from infrec.cli import console, machine, many, options
+from infrec import machine
+from infrec.cli import console, many, options
 from infrec.cli.reading import Reading, reads_data
 from infrec.cli.sample import check_out
 from infrec.progress import Stopwatch

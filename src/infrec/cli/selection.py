@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from infrec import __version__
-from infrec.cli import machine
+from infrec import __version__, machine
 
 
 def save(document: Mapping[str, Any], folder: Path, settings: Sequence[str], seed: int) -> Path:

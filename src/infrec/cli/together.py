@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from infrec.cli import console, guard, machine
+from infrec import machine
+from infrec.cli import console, guard
 from infrec.errors import InfrecError
 from infrec.kernels import processes
 from infrec.kernels.sharded import Team, lost

@@ -10,7 +10,7 @@ from typing import Any
 
 _HOME = {
     "Config": "infrec.distillation.config",
-    "Interrupted": "infrec.distillation.checkpoint",
+    "Interrupted": "infrec.checkpoints",
     "Summary": "infrec.distillation.summary",
     "distill": "infrec.distillation.api",
     "finish": "infrec.distillation.finishing",

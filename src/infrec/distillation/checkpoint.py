@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from infrec import checkpoints
 from infrec.contents import Artifact
 from infrec.errors import ConfigError
-from infrec.models import checkpoint
-from infrec.models.checkpoint import Interrupted, asked_to_stop, fingerprint
 
 if TYPE_CHECKING:
     from infrec.kernels.sharded import Team
 
-__all__ = ["Interrupted", "RunDirectory", "asked_to_stop", "fingerprint"]
 
-
-class RunDirectory(checkpoint.RunDirectory):
+class RunDirectory(checkpoints.RunDirectory):
     """A directory that resumes a distillation and nothing else."""
 
     kind: ClassVar[str] = "distillation checkpoint"

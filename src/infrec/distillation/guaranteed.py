@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from infrec import artifacts
+from infrec.checkpoints import fingerprint
 from infrec.data import Interactions, Vocabulary
 from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.interactions import canonical
@@ -32,7 +33,6 @@ from infrec.distillation.population import Population
 from infrec.distillation.release import BINS, Release, Sums, release, shortened
 from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
-from infrec.models.checkpoint import fingerprint
 from infrec.progress import Progress, silent
 from infrec.splits import Split
 

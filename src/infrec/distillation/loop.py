@@ -16,10 +16,12 @@ import numpy as np
 import optax
 import scipy.sparse as sp
 
+from infrec import machine
+from infrec.checkpoints import Interrupted, asked_to_stop, fingerprint
 from infrec.distillation import devices, starts
 from infrec.distillation import step as steps
 from infrec.distillation.blocks import Feed
-from infrec.distillation.checkpoint import Interrupted, RunDirectory, asked_to_stop, fingerprint
+from infrec.distillation.checkpoint import RunDirectory
 from infrec.distillation.config import Config
 from infrec.distillation.others import MOST_ITEMS, Others
 from infrec.distillation.step import Data, State
@@ -86,7 +88,7 @@ class _Run:
                 modelled=min(train.shape[1], MOST_ITEMS) if config.targets == "others" else 0,
             )
             what = f"distilling {config.users:,} users × {train.shape[1]:,} items"
-            memory.require(needed, what, "use fewer synthetic users, or a smaller batch")
+            machine.require_memory(needed, what, "use fewer synthetic users, or a smaller batch")
         first, weights = starts.logits(train, config, past), None
         if past is not None:
             weights = np.ones(past.matrix.shape[0] + train.shape[0], np.float32)

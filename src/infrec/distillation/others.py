@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from infrec import machine
 from infrec.errors import SolveError
-from infrec.kernels import accelerated, gram, memory, ridge
+from infrec.kernels import accelerated, gram, ridge
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -66,7 +67,9 @@ class Others:
         counts = np.bincount(train.indices, minlength=train.shape[1])
         popular = np.argsort(-counts, kind="stable")
         width = min(MOST_ITEMS, train.shape[1])
-        memory.require(16 * width * width, f"an item model of {width:,} items", "use --set targets=own")
+        machine.require_memory(
+            16 * width * width, f"an item model of {width:,} items", "use --set targets=own"
+        )
         betas, tried = tuple(sharpness / each for each in FLATTER), np.sort(popular[:TRIED_ITEMS])
         # Of a log of counts, λ is in units of their mean square: less would be lost in float32.
         unit = max(1.0, float(np.square(train.data, dtype=np.float64).mean()))

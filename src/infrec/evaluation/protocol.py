@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from infrec import metrics
+from infrec import machine, metrics
 from infrec.errors import ConfigError, DataError
 from infrec.evaluation.intervals import intervals_of
 from infrec.evaluation.result import Evaluation
@@ -68,7 +68,7 @@ def evaluate(
         people = np.sort(drawn)
     lengths = tuple(dict.fromkeys(k))
     n = split.train.n_users if people is None else len(people)
-    memory.require(
+    machine.require_memory(
         memory.evaluation(n, split.train.n_items, split.test.n_interactions * n // split.train.n_users),
         f"an evaluation of {n:,} users",
         "measure on a sample of them (sample_users; `--sample-users 100000`)",

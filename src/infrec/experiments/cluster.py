@@ -19,7 +19,7 @@ from typing import Any
 from infrec.errors import ConfigError, InfrecError
 from infrec.experiments.cells import Cell
 from infrec.experiments.runner import Done, perform
-from infrec.kernels.threads import cores
+from infrec.machine import cores
 
 LOCAL = "local"
 SECONDS_TO_ANSWER = 10.0

@@ -47,7 +47,7 @@ def plan(
         raise ConfigError(f"{count} seeds were asked for; expected 1 to {len(SEEDS)}.")
     names = datasets(experiment, asked, quick=quick)
 
-    def committed(dataset: str, model: str) -> dict[str, object]:
+    def settings_of(dataset: str, model: str) -> dict[str, object]:
         found = selected.read(dataset, model, root / "selected") or selected.read(dataset, model)
         return {} if found is None else {key: value for key, value in found.settings.items() if key != "seed"}
 
@@ -57,7 +57,7 @@ def plan(
         users={name: work.sizes(name)["users"] for name in names},
         quick=quick,
         search=SEARCH_SECONDS if search else None,
-        selected=committed,
+        selected=settings_of,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg.blas as blas
 import scipy.sparse as sp
 
+from infrec import machine
 from infrec.errors import SolveError
 from infrec.kernels import blocked, gram, memory, ridge
 
@@ -72,14 +73,16 @@ def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] |
     n, d = x.shape
     free = device_memory()
     if free is not None:
-        memory.require(
+        machine.require_memory(
             _exact_on_device(n, d),
             f"an exact fit of {n:,} users on {device()}",
             "let a few users stand for all (solver='nystrom'), use fewer users, or set JAX_PLATFORMS=cpu to "
             "fit in the machine's main memory",
             free=free,
         )
-    memory.require(8 * n * d, f"the result for {n:,} users and {d:,} items", "use fewer users")  # α, twice
+    machine.require_memory(
+        8 * n * d, f"the result for {n:,} users and {d:,} items", "use fewer users"
+    )  # α, twice
     held = blocked.BlockedRidge(x, depth=depth)
 
     def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
@@ -175,7 +178,7 @@ def _product() -> Callable[..., Any]:
 def has_room(needed: int) -> bool:
     """Whether the accelerator has so many bytes free, or does not tell."""
     free = device_memory()
-    return free is None or memory.fits(needed, free)
+    return free is None or machine.memory_fits(needed, free)
 
 
 def device_memory() -> int | None:
@@ -191,13 +194,13 @@ def exact_needs(n: int, items: int, dtype: str) -> tuple[int, int, str]:
     if goes_there(n, dtype) and (free := device_memory()) is not None:
         return _exact_on_device(n, items), free, f"the {device()}"
     itemsize = np.dtype(dtype).itemsize
-    return memory.exact_fit(n, items, itemsize=itemsize), memory.available(), "this machine"
+    return memory.exact_fit(n, items, itemsize=itemsize), machine.memory_available(), "this machine"
 
 
 def require_nystrom(centres: int, items: int, dtype: str, *, rows: int, kept: int = 0) -> None:
     """Raise `MemoryBudgetError` when a pass with so many centres would not fit where it would run."""
     what = f"a Nyström fit with {centres:,} centres and {items:,} items"
-    memory.require(
+    machine.require_memory(
         memory.nystrom_fit(centres, items, rows=rows, itemsize=np.dtype(dtype).itemsize, kept=kept),
         what,
         "use fewer centres",
@@ -205,7 +208,7 @@ def require_nystrom(centres: int, items: int, dtype: str, *, rows: int, kept: in
     if dtype == "float32" and device() is not None and (free := device_memory()) is not None:
         block = memory.nystrom_block(centres)
         needed = memory.nystrom_on_device(centres, items, block=block)
-        memory.require(needed, f"{what} on {device()}", "use fewer centres", free=free)
+        machine.require_memory(needed, f"{what} on {device()}", "use fewer centres", free=free)
 
 
 def goes_there(n: int, dtype: str) -> bool:

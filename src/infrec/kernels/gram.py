@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.kernels import ntk
-from infrec.kernels.threads import in_parallel
+from infrec.machine import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

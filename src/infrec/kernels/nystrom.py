@@ -26,7 +26,7 @@ import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import accelerated, gram, memory, ntk, ridge
-from infrec.kernels.threads import in_parallel
+from infrec.machine import in_parallel
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 from infrec.errors import InfrecError
 from infrec.kernels import accelerated, nystrom
-from infrec.kernels.threads import in_parallel
+from infrec.machine import in_parallel
 
 if TYPE_CHECKING:
     from jaxtyping import Float

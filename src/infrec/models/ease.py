@@ -21,10 +21,11 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import InfrecError, SolveError
-from infrec.kernels import gram, memory, ridge
+from infrec.kernels import gram, ridge
 from infrec.models.base import Recommender
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Auto, Settings, setting
@@ -110,7 +111,7 @@ class EASE(Recommender):
 
     def _check_size(self, interactions: Interactions) -> None:
         d = interactions.n_items
-        memory.require(
+        machine.require_memory(
             4 * 4 * d * d,  # the gram matrix, its factor, and the best and the current B
             f"EASE over {d:,} items",
             "keep fewer items, use the model 'infinite-ae', whose size depends on the users, "

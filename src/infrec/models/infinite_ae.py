@@ -26,6 +26,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.prepared import Prepared
@@ -195,8 +196,11 @@ class InfiniteAE(Recommender):
         if s.solver != "auto":
             return s.solver, "as the settings say"
         needed, free, where = accelerated.exact_needs(n, interactions.n_items, s.dtype)
-        facts = f"an exact fit of {n:,} users needs {memory.size(needed)} and {where} has {memory.size(free)}"
-        if memory.fits(needed, free) or n <= s.centres:
+        facts = (
+            f"an exact fit of {n:,} users needs {machine.memory_size(needed)} and {where} has "
+            f"{machine.memory_size(free)}"
+        )
+        if machine.memory_fits(needed, free) or n <= s.centres:
             return "exact", facts
         return "nystrom", f"{facts}, so {s.centres:,} users stand for all of them (Nyström)"
 
@@ -325,7 +329,7 @@ class InfiniteAE(Recommender):
             return
         needed, free, _ = accelerated.exact_needs(n, d, s.dtype)
         room = memory.users_that_fit(d, itemsize=np.dtype(s.dtype).itemsize, free=free)
-        memory.require(
+        machine.require_memory(
             needed,
             f"an exact fit of {n:,} users",
             "let a few users stand for all of them (solver='nystrom'; `--set solver=nystrom`); or fit on "

@@ -20,10 +20,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError, SolveError
-from infrec.kernels import accelerated, gram, memory, nystrom
+from infrec.kernels import accelerated, gram, nystrom
 from infrec.models import centres, infinite_ae_plus_search
 from infrec.models.base import Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
@@ -311,7 +312,7 @@ class InfiniteAEPlus(Recommender):
     def _check_size(self, interactions: Interactions) -> None:
         self._shell()._check_size(interactions)
         if self.settings.item_weight not in (AUTO, 0):
-            memory.require(
+            machine.require_memory(
                 ItemSide.needs(interactions.n_items),
                 f"the item side of {self.name} over {interactions.n_items:,} items",
                 "leave it out (item_weight=0; `--set item_weight=0`), or use a machine with more memory",

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import accelerated, gram, memory
-from infrec.kernels.threads import in_parallel
+from infrec import machine
+from infrec.kernels import accelerated, gram
+from infrec.machine import in_parallel
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models.selection import cutoff
@@ -164,8 +165,8 @@ class Trial:
         n, items = self.matrix.shape
         if accelerated.goes_there(n, self.dtype):
             needed, free, _ = accelerated.exact_needs(n, items, self.dtype)
-            return 2 if memory.fits((2 - len(self._kernels)) * needed, free) else 1
-        return 2 if memory.fits(4 * 4 * n * n, memory.available()) else 1
+            return 2 if machine.memory_fits((2 - len(self._kernels)) * needed, free) else 1
+        return 2 if machine.memory_fits(4 * 4 * n * n, machine.memory_available()) else 1
 
 
 def judged(found: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -176,7 +177,7 @@ def judged(found: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.fl
 def trials_with_room(n: int, items: int) -> int:
     """How many trials fit in memory side by side (kernels, weights, sets of scores of each); at least one."""
     each = 4 * (4 * n * n + 4 * items * items + 8 * min(n, ENOUGH) * items)
-    return int(np.clip(memory.available() // (2 * each), 1, MOST_TRIALS))
+    return int(np.clip(machine.memory_available() // (2 * each), 1, MOST_TRIALS))
 
 
 def spread(n: int) -> NDArray[np.integer]:

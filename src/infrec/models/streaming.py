@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from infrec import machine
 from infrec.data import Interactions, Vocabulary
 from infrec.data.prepared import Prepared
 from infrec.errors import ConfigError, DataError, SolveError
@@ -102,7 +103,7 @@ class _Fit:
                 self.judges = np.sort(drawn.choice(self.judges, selection.JUDGES, replace=False))
         self.judges_of = [self._mine(self.judges, index).sum() for index in range(team.count)]
         centres = len(self.centre_rows) if self.given is None else self.given.n_users
-        memory.require(
+        machine.require_memory(
             memory.streamed_fit(
                 centres,
                 self.items,

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
+from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError
-from infrec.kernels import memory
 from infrec.metrics.accuracy import truncated_ndcg
 from infrec.metrics.ranking import hits, top_k
 from infrec.models.base import Recommender, inner_holdout
@@ -114,7 +114,7 @@ class Trained(Recommender):
                 f"{_ITEMS_OF_A_USER:,} items: give it more users or fewer items, or use the model 'poprec'."
             )
         scores = 12 * min(512, interactions.n_users) * items  # of a mini-batch, with their slopes
-        memory.require(
+        machine.require_memory(
             20 * self._size(interactions) + scores,  # parameters, slopes, both means of Adam, the best so far
             f"training {self.name} on {interactions.n_users:,} users × {items:,} items",
             "use a smaller latent, keep fewer items, or use the model 'infinite-ae'",

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from infrec.checkpoints import Interrupted, RunDirectory, asked_to_stop, fingerprint
 from infrec.errors import SolveError
 from infrec.models import sampling
-from infrec.models.checkpoint import Interrupted, RunDirectory, asked_to_stop, fingerprint
 from infrec.models.sampling import Batch, Log, Pairs, Sizes
 from infrec.progress import Progress, silent
 from infrec.randomness import generator

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import accelerated, gram, memory, ntk, resident, ridge
+from infrec import machine
+from infrec.kernels import accelerated, gram, ntk, resident, ridge
 from infrec.models.ease import zero_diagonal
 
 if TYPE_CHECKING:
@@ -142,4 +143,4 @@ class ItemSide:
 
     @classmethod
     def fits(cls, n_items: int) -> bool:
-        return memory.fits(cls.needs(n_items), memory.available())
+        return machine.memory_fits(cls.needs(n_items), machine.memory_available())

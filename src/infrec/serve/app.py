@@ -262,13 +262,13 @@ def _description(app: FastAPI) -> dict[str, Any]:
             summary=app.summary,
             routes=app.routes,
         )
-        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        components = found.setdefault("components", {}).setdefault("schemas", {})
         for kind in (wishes.RecommendRequest, wishes.ExplainRequest):
             own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas.update(own.pop("$defs", {}))
-            schemas[kind.__name__] = own
+            components.update(own.pop("$defs", {}))
+            components[kind.__name__] = own
         for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape; ours is Error
-            schemas.pop(name, None)
+            components.pop(name, None)
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{}, {"token": []}]
         app.openapi_schema = found
