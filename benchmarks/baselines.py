@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from infrec import Split, holdout, metrics, models
-from infrec.data import registry
+from infrec.data import datasets
 from infrec.data.export import export
 from infrec.machine import cores
 from infrec.metrics import inverse_propensity, ranking_metrics, top_k
@@ -59,7 +59,7 @@ def main() -> None:
     given = parser.parse_args()
 
     pairs = [(our, peer) for our, peer in PAIRS if not given.only or our in given.only]
-    split = holdout(registry.load(given.data))
+    split = holdout(datasets.load(given.data))
     before = os.getloadavg()[0]
     rows = [ours(name, split) for name in dict.fromkeys(our for our, _ in pairs)]
     rows += theirs(given.peers, given.out, split, list(dict.fromkeys(peer for _, peer in pairs)))

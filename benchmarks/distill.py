@@ -38,12 +38,12 @@ from infrec.splits import Split, holdout
 
 
 def load(name: str) -> Split:
-    from infrec.data import registry
+    from infrec.data import datasets
 
     try:
-        return holdout(registry.load(name))
+        return holdout(datasets.load(name))
     except InfrecError:
-        from infrec.data.generate import generate
+        from infrec.data.synthetic import generate
 
         return holdout(generate(6040, 3706, 1_000_209, 42))
 

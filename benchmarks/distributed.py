@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from infrec.data.generate import write_parquet
-from infrec.data.prepare import prepare
-from infrec.data.prepared import Prepared
-from infrec.data.registry import find_sources
+from infrec.data.datasets import find_sources
+from infrec.data.partition_writer import prepare
+from infrec.data.partitioned import PartitionedLog
+from infrec.data.synthetic import write_parquet
 from infrec.kernels import memory, processes
 from infrec.kernels.sharded import Team
 from infrec.models import InfiniteAE
@@ -79,11 +79,11 @@ def main() -> None:
     print(json.dumps({**size, "centres": arguments.centres, "reg": arguments.reg, "rows": rows}, indent=2))
 
 
-def generated(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, int], Prepared]:
+def generated(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, int], PartitionedLog]:
     size = {key: getattr(arguments, key) for key in ("users", "items", "interactions")}
     source, about = find_sources(write_parquet(folder / "log.parquet", **size, seed=1))
     prepare(source, folder / "log", None, about)
-    return size, Prepared.open(folder / "log")
+    return size, PartitionedLog.open(folder / "log")
 
 
 def ran(data: Path, out: Path, count: int, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def ran(data: Path, out: Path, count: int, arguments: argparse.Namespace) -> dic
     }
 
 
-def estimate(dataset: Prepared, count: int, arguments: argparse.Namespace) -> int:
+def estimate(dataset: PartitionedLog, count: int, arguments: argparse.Namespace) -> int:
     most = max(dataset.partitions, key=lambda facts: facts["rows"])
     judges = min(20_000, len(dataset.users)) // count if arguments.reg == "auto" else 0
     return memory.streamed_fit(
@@ -213,7 +213,7 @@ def fit_pass(data: str, team: Team, centres: int, **_: int) -> float:
         seen[stage] = time.perf_counter()
 
     model = InfiniteAE(centres=centres, reg=REG)
-    model.fit_prepared(Prepared.open(data), team=team, progress=progress)
+    model.fit_prepared(PartitionedLog.open(data), team=team, progress=progress)
     return seen["one pass over the users"] - seen["looking for the centres"]
 
 
@@ -221,7 +221,7 @@ def distillation_step(data: str, team: Team, distilled: int, batch: int, steps: 
     """The median step, without compilation."""
     from infrec.distillation import distill
 
-    split = holdout(Prepared.open(data).interactions())
+    split = holdout(PartitionedLog.open(data).interactions())
     made = distill(split, distilled, batch=batch, steps=steps, validate_every=steps)
     return made.about["ms_per_step"] / 1e3
 

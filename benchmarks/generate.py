@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from infrec.data.generate import write_parquet
+from infrec.data.synthetic import write_parquet
 
 NETFLIX = {"users": 476_000, "items": 17_000, "interactions": 100_000_000}
 

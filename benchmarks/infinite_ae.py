@@ -66,7 +66,7 @@ def data() -> tuple[Split, str]:
     folder = os.environ.get("INFREC_DATA")
     if folder and (Path(folder) / "ml-1m.parquet").is_file():
         return holdout(Interactions.read(Path(folder) / "ml-1m.parquet")), "ml-1m"
-    from infrec.data.generate import generate
+    from infrec.data.synthetic import generate
 
     return holdout(generate(6040, 3706, 1_000_000, seed=42)), "generated, 6,040 × 3,706"
 

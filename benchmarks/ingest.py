@@ -25,8 +25,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from infrec.data.arrow import from_numpy, to_numpy
-from infrec.data.generate import write_parquet
-from infrec.data.values import whole
+from infrec.data.parsing import whole
+from infrec.data.synthetic import write_parquet
 from infrec.machine import cores
 
 NETFLIX = {"users": 476_000, "items": 17_000, "interactions": 100_000_000}

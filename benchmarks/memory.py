@@ -45,17 +45,17 @@ def nystrom_cpu() -> tuple[int, Callable[[], Any]]:
 
 def streamed_cpu() -> tuple[int, Callable[[], Any]]:
     """From partitions, six λ; several processes are in benchmarks/distributed.py."""
-    from infrec.data.generate import write_parquet
-    from infrec.data.prepare import prepare
-    from infrec.data.prepared import Prepared
-    from infrec.data.registry import find_sources
+    from infrec.data.datasets import find_sources
+    from infrec.data.partition_writer import prepare
+    from infrec.data.partitioned import PartitionedLog
+    from infrec.data.synthetic import write_parquet
     from infrec.models import InfiniteAE
 
     folder = Path(tempfile.mkdtemp())
     source = write_parquet(folder / "log.parquet", users=20_000, items=ITEMS, interactions=2_000_000)
     rows, items = find_sources(source)
     prepare(rows, folder / "log", None, items)
-    dataset = Prepared.open(folder / "log")
+    dataset = PartitionedLog.open(folder / "log")
     most = max(dataset.partitions, key=lambda facts: facts["rows"])
     size = {"kept": 20_000, "rows": most["users"], "stored": most["rows"]}
 
@@ -107,9 +107,9 @@ def _ingest(*, text: bool) -> tuple[int, Callable[[], Any]]:
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
-    from infrec.data import prepare
-    from infrec.data.generate import write_parquet
-    from infrec.data.registry import find_sources
+    from infrec.data import partition_writer
+    from infrec.data.datasets import find_sources
+    from infrec.data.synthetic import write_parquet
 
     folder = Path(tempfile.mkdtemp())
     source = write_parquet(folder / "log.parquet", users=80_000, items=ITEMS, interactions=16_000_000)
@@ -119,10 +119,10 @@ def _ingest(*, text: bool) -> tuple[int, Callable[[], Any]]:
             for batch in file.iter_batches(batch_size=1 << 18):
                 writer.write_batch(batch)
     rows, items = find_sources(source)
-    needed = prepare.memory_needed(text=text, ids=80_000 + ITEMS)
+    needed = partition_writer.memory_needed(text=text, ids=80_000 + ITEMS)
 
     def job() -> None:
-        prepare.prepare(rows, folder / "out", None, items)
+        partition_writer.prepare(rows, folder / "out", None, items)
         shutil.rmtree(folder)
 
     return needed, job
@@ -155,7 +155,7 @@ JOBS = {
 
 
 def made(users: int, per_user: int = 100) -> Any:
-    from infrec.data.generate import generate
+    from infrec.data.synthetic import generate
     from infrec.splits import holdout
 
     return holdout(generate(users, ITEMS, per_user * users, seed=1))

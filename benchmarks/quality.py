@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from infrec.data import registry
+from infrec.data import datasets
 from infrec.evaluation import Evaluation, compare, evaluate
 from infrec.machine import cores
 from infrec.metrics.accuracy import truncated_ndcg
@@ -63,7 +63,7 @@ def main() -> None:
     )
     document: dict[str, Any] = {"machine": machine, "data": {}}
     for name in arguments.data:
-        split = holdout(registry.load(name))
+        split = holdout(datasets.load(name))
         result: dict[str, Any] = {"models": side_by_side(split, arguments.seeds)}
         if arguments.ablation:
             result["ablation"] = ablation(split)
@@ -158,7 +158,7 @@ def left_out(data: dict[str, Any]) -> dict[str, Any]:
         if len(dropped) < 2:
             found = own["ablation"][dropped[0] if dropped else "all of it"]
         else:
-            split = holdout(registry.load(name))
+            split = holdout(datasets.load(name))
             fixed = {setting: value for part in dropped for setting, value in WITHOUT[part].items()}
             model, seconds = timed(
                 lambda split=split, fixed=fixed: InfiniteAEPlus(**fixed).fit(

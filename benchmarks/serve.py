@@ -27,8 +27,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from infrec.data import registry
-from infrec.distillation import Summary
+from infrec.data import Summary, datasets
 from infrec.models import InfiniteAE
 from infrec.samplers import sample
 from serving.load import Outcome, run
@@ -43,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         data = "ml-1m" if (Path(os.environ.get("INFREC_DATA", "/")) / "ml-1m.parquet").is_file() else "demo"
-        log = registry.load(data)
+        log = datasets.load(data)
         summary = options.summary or folder / "sample"
         if options.summary is None:
             few = sample(log, strategy="user-rns", users=min(USERS, log.n_users), seed=42)

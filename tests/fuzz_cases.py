@@ -19,10 +19,10 @@ from safetensors.numpy import load_file, save_file
 
 from infrec import artifacts
 from infrec.data import Interactions
-from infrec.data.prepare import prepare
-from infrec.data.prepared import Prepared
+from infrec.data.partition_writer import prepare
+from infrec.data.partitioned import PartitionedLog
 from infrec.data.read import read, sources
-from infrec.distillation.summary import Summary
+from infrec.data.summary import Summary
 from infrec.errors import InfrecError
 from infrec.serve.loading import Source, load
 from tests import hostile
@@ -298,7 +298,7 @@ def used(target: Path) -> str:
     """Load an artifact as its readers do and ask it for something; what is wrong with the answer."""
     kind = artifacts.kind_of(target)
     if kind == "dataset":
-        data = Prepared.open(target)
+        data = PartitionedLog.open(target)
         for batch in data.batches():
             batch.sum()
         data.rows([0, -1])

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pytest
 
 from infrec import artifacts, models
-from infrec.data.prepared import Prepared
+from infrec.data.partitioned import PartitionedLog
+from infrec.data.summary import Summary
 from infrec.distillation import continuing
-from infrec.distillation.summary import Summary
 from infrec.errors import ArtifactError, ConfigError, SolveError
 from infrec.serve.loading import Source
 from infrec.serve.loading import load as load_served
@@ -46,7 +46,7 @@ def used(folder: Path) -> Any:
     """What a reader of this kind does with a directory."""
     kind = artifacts.kind_of(folder)
     if kind == "dataset":
-        return Prepared.open(folder).interactions()
+        return PartitionedLog.open(folder).interactions()
     return Summary.load(folder) if kind in ("summary", "sample") else models.load(folder)
 
 
@@ -237,7 +237,7 @@ def test_rows_that_no_partition_can_hold(copy: Callable[[str], Path]) -> None:
 
     reseal(folder, more)
     with pytest.raises(ArtifactError, match=r"is no sound dataset"):
-        Prepared.open(folder)
+        PartitionedLog.open(folder)
 
 
 # ---- manifests ---------------------------------------------------------------------------------------------

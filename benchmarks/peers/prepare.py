@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from infrec import Summary, distill, holdout
-from infrec.data import registry
+from infrec.data import datasets
 from infrec.data.export import export
 from infrec.samplers import sample
 
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--summary", help="a summary of that data that is there already")
     given = parser.parse_args()
 
-    split = holdout(registry.load(given.data))
+    split = holdout(datasets.load(given.data))
     summary = Summary.load(given.summary) if given.summary else distill(split, users=given.users)
     random = sample(split.train, strategy="user-rns", users=summary.n_users, seed=42)
     given.out.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ _HOME = {
     "PopRec": "infrec.models",
     "load": "infrec.models",
     "distill": "infrec.distillation",
-    "Summary": "infrec.distillation",
+    "Summary": "infrec.data",
     "evaluate": "infrec.evaluation",
     "InfrecError": "infrec.errors",
 }

@@ -14,8 +14,7 @@ import pytest
 from infrec.cli.app import run
 from infrec.cli.audit import _members, opened
 from infrec.cli.protection import public_items
-from infrec.data import Interactions
-from infrec.distillation import Summary
+from infrec.data import Interactions, Summary
 from infrec.errors import DataError
 from infrec.models import PopRec
 from infrec.privacy import Released

@@ -24,10 +24,10 @@ from infrec.checkpoints import asked_to_stop
 from infrec.cli import guard, together
 from infrec.cli.distilling import Source
 from infrec.cli.reading import Reading
-from infrec.data.generate import generate
-from infrec.data.prepare import prepare
+from infrec.data import Summary
+from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource
-from infrec.distillation import Summary
+from infrec.data.synthetic import generate
 from infrec.errors import InfrecError
 from infrec.kernels.processes import Place
 from infrec.progress import Progress, silent

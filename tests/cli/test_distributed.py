@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec.data import Interactions
-from infrec.data.generate import generate
-from infrec.data.prepare import prepare
-from infrec.data.prepared import Prepared
+from infrec.data.partition_writer import prepare
+from infrec.data.partitioned import PartitionedLog
 from infrec.data.sources import TableSource
+from infrec.data.synthetic import generate
 from infrec.models import InfiniteAE
 from tests.cli.conftest import Infrec
 
@@ -83,7 +83,7 @@ def test_two_processes_find_what_one_finds_and_read_half_each(
     rows = [one["rows"] for one in told["about"]["processes"]]
     assert sum(rows) == 12_000 and max(rows) < 0.55 * 12_000
     assert all(one["of_rows"] == 12_000 and one["peak_rss_mb"] > 0 for one in told["about"]["processes"])
-    alone = InfiniteAE(centres=100).fit_prepared(Prepared.open(prepared))
+    alone = InfiniteAE(centres=100).fit_prepared(PartitionedLog.open(prepared))
     model = InfiniteAE.load(tmp_path / "model")
     assert model.selected == alone.selected and model.centres.users == alone.centres.users
     np.testing.assert_allclose(model.score(log.matrix), alone.score(log.matrix), atol=1e-5)

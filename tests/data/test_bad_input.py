@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec.data import Interactions
+from infrec.data.datasets import find_sources, load
 from infrec.data.read import from_frame, read
-from infrec.data.registry import find_sources, load
 from infrec.errors import DataError
 
 HEADER = "user,item,rating\n"

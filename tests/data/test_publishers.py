@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infrec.data import archive, netflix
-from infrec.data.archive import Folder, Zip
-from infrec.data.netflix import NetflixSource
-from infrec.data.publishers import GENRES_100K, amazon, douban
+from infrec.data import archives, publishers
+from infrec.data.archives import Folder, Zip
+from infrec.data.publishers import GENRES_100K, NetflixSource, amazon, douban
 from infrec.data.read import read
 from infrec.errors import DataError
 
@@ -148,7 +147,7 @@ def test_netflix_ragged_and_broken(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=says):
             read(folder(tmp_path / "b", {"combined_data_1.txt": content}))
-    assert netflix.COLUMNS == ("user", "item", "rating", "date")
+    assert publishers.COLUMNS == ("user", "item", "rating", "date")
 
 
 # ---- hostile archives -------------------------------------------------------------------------------------
@@ -167,7 +166,7 @@ def test_bombs_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert path.stat().st_size < 200_000
     with pytest.raises(DataError, match="not opened"):
         read(path)
-    monkeypatch.setattr(archive, "SMALL", 1 << 30)
+    monkeypatch.setattr(archives, "SMALL", 1 << 30)
     with pytest.raises(DataError, match="expected at most"):
         Zip(path, limit=1 << 20).open("ratings.csv")
 

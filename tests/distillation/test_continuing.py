@@ -8,8 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from infrec.data import Interactions
-from infrec.distillation import Config, Summary, continuing, distill, objective, relaxations
+from infrec.data import Interactions, Summary
+from infrec.distillation import Config, continuing, distill, objective, relaxations
 from infrec.distillation.blocks import Feed
 from infrec.distillation.objective import Form
 from infrec.errors import ConfigError, DataError

@@ -20,7 +20,7 @@ processes, index, port, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], s
 if processes > 1:
     from infrec.kernels import processes as many
     team = many.join(many.Place(index, processes, f"127.0.0.1:{port}"))
-from infrec.data.generate import generate
+from infrec.data.synthetic import generate
 from infrec.distillation import distill
 from infrec.splits import holdout
 split = holdout(generate(300, 80, 5000, seed=3))

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from infrec.data import Interactions, registry
-from infrec.distillation import Summary, distill, finish
+from infrec.data import Interactions, Summary, datasets
+from infrec.distillation import distill, finish
 from infrec.distillation.api import held_out
 from infrec.distillation.config import Config
 from infrec.distillation.validation import Validator
@@ -24,7 +24,7 @@ from tests.conftest import quick_compilation
 
 @pytest.fixture(scope="module")
 def demo() -> Split:
-    return holdout(registry.load("demo"))
+    return holdout(datasets.load("demo"))
 
 
 @pytest.fixture(scope="module")

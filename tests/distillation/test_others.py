@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 from infrec.data import Interactions
-from infrec.data.generate import generate
+from infrec.data.synthetic import generate
 from infrec.distillation import devices, distill, objective, others
 from infrec.distillation.blocks import Feed
 from infrec.distillation.config import Config

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from infrec.data import Interactions
-from infrec.distillation.summary import Summary
+from infrec.data.summary import Summary
 from infrec.experiments import attack, deanonymise, get
 from infrec.experiments.base import SEEDS, Plan
 from infrec.experiments.cells import Cell, Data, pairs

@@ -183,7 +183,7 @@ class RecommenderContract:
 
     def test_users_of_a_summary_are_nobody(self, model: Recommender, split: Split) -> None:
         """Fitted on stand-ins, a model judges by histories alone, whatever names they share with users."""
-        from infrec.distillation import Summary
+        from infrec.data import Summary
 
         fitted = model.with_settings().fit(Summary.of(split.train))
         rows, names = split.train.matrix[[5, 6]], ["u050", "u070"]

@@ -120,12 +120,12 @@ def test_a_sample_of_users_judges_where_there_are_many(
 
 def test_a_prepared_dataset_is_streamed(small_log: Interactions, tmp_path: Path) -> None:
     """Partition by partition, as each process of many would read its own: the sums of an in-memory fit."""
-    from infrec.data.prepare import prepare
-    from infrec.data.prepared import Prepared
+    from infrec.data.partition_writer import prepare
+    from infrec.data.partitioned import PartitionedLog
     from infrec.data.sources import TableSource
 
     prepare(TableSource(small_log.to_table(), "log"), tmp_path / "log", partition=200)
-    dataset = Prepared.open(tmp_path / "log")
+    dataset = PartitionedLog.open(tmp_path / "log")
     assert len(dataset.partitions) > 3
     model = InfiniteAE(reg=2, solver="nystrom", centres=30, dtype="float64").fit(small_log)
     features = nystrom.Features.of(model.centres.matrix, dtype="float64")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from infrec.data import Interactions
-from infrec.distillation import Summary
+from infrec.data import Interactions, Summary
 from infrec.errors import ConfigError
 from infrec.models import MF, load
 from infrec.models.trained import DROPOUT, LATENT, RATE

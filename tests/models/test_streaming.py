@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
-from infrec.data.generate import generate
-from infrec.data.prepare import prepare
-from infrec.data.prepared import Prepared
+from infrec.data.partition_writer import prepare
+from infrec.data.partitioned import PartitionedLog
 from infrec.data.sources import TableSource
+from infrec.data.synthetic import generate
 from infrec.errors import ArtifactError, ConfigError, DataError, SolveError
 from infrec.kernels import memory
 from infrec.models import InfiniteAE, selection
@@ -24,14 +24,14 @@ def log() -> Interactions:
 
 
 @pytest.fixture(scope="module")
-def dataset(log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def dataset(log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> PartitionedLog:
     folder = tmp_path_factory.mktemp("prepared") / "log"
     prepare(TableSource(log.to_table(), "log"), folder)
-    return Prepared.open(folder)
+    return PartitionedLog.open(folder)
 
 
 @pytest.mark.parametrize("choice", ["random", "activity"])
-def test_the_model_of_a_fit_in_memory(log: Interactions, dataset: Prepared, choice: str) -> None:
+def test_the_model_of_a_fit_in_memory(log: Interactions, dataset: PartitionedLog, choice: str) -> None:
     """Float32 blocks are cut differently, so scores agree to 1e-4; the centres are the same users."""
     settings = {"reg": 5, "solver": "nystrom", "centres": 100, "centre_choice": choice}
     whole = InfiniteAE(**settings).fit(log)
@@ -43,11 +43,11 @@ def test_the_model_of_a_fit_in_memory(log: Interactions, dataset: Prepared, choi
 
 
 def test_reg_is_chosen_from_the_same_pass_and_the_model_is_fitted_on_everything(
-    log: Interactions, dataset: Prepared, monkeypatch: pytest.MonkeyPatch
+    log: Interactions, dataset: PartitionedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    plain = Prepared.batches
-    monkeypatch.setattr(Prepared, "batches", lambda self, p: (read.extend(p), plain(self, p))[1])
+    plain = PartitionedLog.batches
+    monkeypatch.setattr(PartitionedLog, "batches", lambda self, p: (read.extend(p), plain(self, p))[1])
     model = InfiniteAE(centres=100).fit_prepared(dataset)
     assert sorted(read) == sorted(2 * list(range(len(dataset.partitions)))), "two readings: centres, pass"
     scores = {one.settings["reg"]: one.score for one in model.candidates if one.score is not None}
@@ -56,7 +56,9 @@ def test_reg_is_chosen_from_the_same_pass_and_the_model_is_fitted_on_everything(
     np.testing.assert_allclose(model.score(log.matrix), fixed.score(log.matrix), atol=1e-4)
 
 
-def test_a_sample_judges_where_there_are_many(dataset: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_judges_where_there_are_many(
+    dataset: PartitionedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everybody = InfiniteAE(centres=100).fit_prepared(dataset).candidates[2].score
     monkeypatch.setattr(selection, "JUDGES", 150)
     some = InfiniteAE(centres=100).fit_prepared(dataset).candidates[2].score
@@ -64,7 +66,7 @@ def test_a_sample_judges_where_there_are_many(dataset: Prepared, monkeypatch: py
     assert some != everybody and abs(some - everybody) < 8  # a standard error of about 2 points
 
 
-def test_what_is_saved_is_small_and_works(log: Interactions, dataset: Prepared, tmp_path: Path) -> None:
+def test_what_is_saved_is_small_and_works(log: Interactions, dataset: PartitionedLog, tmp_path: Path) -> None:
     model = InfiniteAE(reg=5, centres=100).fit_prepared(dataset)
     model.save(tmp_path / "model")
     again = InfiniteAE.load(tmp_path / "model")
@@ -75,7 +77,7 @@ def test_what_is_saved_is_small_and_works(log: Interactions, dataset: Prepared, 
     assert again.recommend(histories=[[item]], k=3).num_rows == 3
 
 
-def test_given_centres(log: Interactions, dataset: Prepared, checkerboard: Interactions) -> None:
+def test_given_centres(log: Interactions, dataset: PartitionedLog, checkerboard: Interactions) -> None:
     some = log.select_users(np.arange(0, 600, 6))
     model = InfiniteAE(reg=5, centres=some).fit_prepared(dataset)
     whole = InfiniteAE(reg=5, centres=some).fit(log)
@@ -84,7 +86,7 @@ def test_given_centres(log: Interactions, dataset: Prepared, checkerboard: Inter
         InfiniteAE(centres=checkerboard).fit_prepared(dataset)
 
 
-def test_what_needs_everybody_in_memory_is_refused(dataset: Prepared) -> None:
+def test_what_needs_everybody_in_memory_is_refused(dataset: PartitionedLog) -> None:
     with pytest.raises(ConfigError, match="'exact', which needs all users"):
         InfiniteAE(solver="exact").fit_prepared(dataset)
     with pytest.raises(ConfigError, match="expected 'random' or 'activity'"):
@@ -96,10 +98,10 @@ def test_a_damaged_partition_is_named(log: Interactions, tmp_path: Path) -> None
     bad = tmp_path / "log" / "part-00004.parquet"
     bad.write_bytes(bad.read_bytes()[:-20])
     with pytest.raises(ArtifactError, match=r"part-00004\.parquet is damaged"):
-        InfiniteAE(reg=5, centres=50).fit_prepared(Prepared.open(tmp_path / "log"))
+        InfiniteAE(reg=5, centres=50).fit_prepared(PartitionedLog.open(tmp_path / "log"))
 
 
-def test_partitions_are_divided_evenly(dataset: Prepared) -> None:
+def test_partitions_are_divided_evenly(dataset: PartitionedLog) -> None:
     for processes in (1, 2, 3, 4, 40):
         shares = [dataset.share(processes, index) for index in range(processes)]
         assert [n for share in shares for n in share] == list(range(len(dataset.partitions)))
@@ -114,7 +116,7 @@ def test_memory_does_not_grow_with_the_log_and_the_estimate_holds(tmp_path: Path
         folder = tmp_path / str(users)
         table = generate(users, 1_000, 40 * users, seed=1).to_table()
         prepare(TableSource(table, "log"), folder, partition=20_000)
-        dataset = Prepared.open(folder)
+        dataset = PartitionedLog.open(folder)
         tracemalloc.start()
         try:
             InfiniteAE(reg=5, centres=500).fit_prepared(dataset)
@@ -135,7 +137,7 @@ def test_a_judge_sees_nothing_of_what_is_to_guess(tmp_path: Path, centres: int) 
     """
     log = Interactions.from_csr(np.random.default_rng(0).random((400, 60)) < 0.15)
     prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
-    dataset = Prepared.open(tmp_path / "log")
+    dataset = PartitionedLog.open(tmp_path / "log")
     model = InfiniteAE(centres=centres).fit_prepared(dataset)
     scores = [one.score for one in model.candidates if one.score is not None]
     assert len(scores) >= 5 and all(16 < score < 30 for score in scores)
@@ -148,7 +150,7 @@ def test_popularity_is_a_sum_of_weights(log: Interactions, tmp_path: Path) -> No
     weighted.data = (1 + np.arange(weighted.nnz) % 4).astype(np.float32)
     heavy = log.with_matrix(weighted)
     prepare(TableSource(heavy.to_table(), "log"), tmp_path / "log")
-    dataset = Prepared.open(tmp_path / "log")
+    dataset = PartitionedLog.open(tmp_path / "log")
     for reg in (5, "auto"):
         streamed = InfiniteAE(reg=reg, centres=100).fit_prepared(dataset)
         np.testing.assert_array_equal(streamed.popularity, InfiniteAE(reg=5).fit(heavy).popularity)
@@ -164,7 +166,7 @@ def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over(
     monkeypatch.setattr(InfiniteAE, "search_space", {"reg": (5, 0)})
     log = Interactions.from_csr(np.ones((4, 10), np.float32))
     prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
-    model = InfiniteAE(centres=4).fit_prepared(Prepared.open(tmp_path / "log"))
+    model = InfiniteAE(centres=4).fit_prepared(PartitionedLog.open(tmp_path / "log"))
     best = selection.best_first(model.candidates)
     assert [one.score for one in best] == [100, 100]
     assert best[0].settings["reg"] == 0 and "on all interactions" in (best[0].error or "")
@@ -178,7 +180,7 @@ def test_without_reg_centres_that_are_the_same_are_refused(tmp_path: Path, seed:
     users, items = int(rng.integers(4, 16)), int(rng.integers(4, 13))
     log = Interactions.from_csr((rng.random((2, items)) < 0.5)[rng.integers(0, 2, users)].astype(np.float32))
     prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
-    dataset = Prepared.open(tmp_path / "log")
+    dataset = PartitionedLog.open(tmp_path / "log")
     with pytest.raises(SolveError, match=r"reg=0 is not positive definite .* the same as another one"):
         InfiniteAE(reg=0, solver="nystrom", centres=3).fit_prepared(dataset)
     assert InfiniteAE(centres=3).fit_prepared(dataset).selected["reg"] > 0

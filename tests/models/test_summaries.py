@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infrec.data import Interactions, Vocabulary
-from infrec.distillation import Summary
+from infrec.data import Interactions, Summary, Vocabulary
 from infrec.models import MF, InfiniteAE
 
 

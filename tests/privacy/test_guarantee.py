@@ -12,14 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 from infrec.checkpoints import Interrupted
-from infrec.data import Interactions, Vocabulary, registry
-from infrec.distillation import (
-    Summary,
-    distill,
-    guarantee,
-    guaranteed,
-    release,
-)
+from infrec.data import Interactions, Summary, Vocabulary, datasets
+from infrec.distillation import distill, guarantee, guaranteed, release
 from infrec.distillation.config import Config
 from infrec.distillation.release import Sums
 from infrec.errors import ConfigError, DataError
@@ -99,7 +93,7 @@ def test_a_log_in_which_nothing_stands_out_is_refused() -> None:
 # ---- the whole ---------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def demo() -> Interactions:
-    return registry.load("demo")
+    return datasets.load("demo")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from infrec.data import Interactions
-from infrec.distillation import Summary
+from infrec.data import Interactions, Summary
 from infrec.models import InfiniteAE
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`: pip install 'infrec[serve]'")

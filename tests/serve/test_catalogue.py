@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from infrec.data import Interactions
-from infrec.data.registry import load
+from infrec.data.datasets import load
 from infrec.models import InfiniteAE
 from infrec.models.infinite_ae_plus import InfiniteAEPlus
 from infrec.serve.answering import Wish, explain, recommend

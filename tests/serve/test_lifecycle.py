@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infrec.data import Interactions
-from infrec.distillation import Summary
+from infrec.data import Interactions, Summary
 from infrec.models import InfiniteAE
 from tests.serve.conftest import PATIENCE, Answer, Running, serving
 

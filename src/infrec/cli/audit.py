@@ -143,7 +143,7 @@ def _audited(
 def opened(release: Path) -> tuple[Released, dict[str, Any]]:
     """What lies in a directory, as an attacker holds it, and what its manifest says."""
     from infrec import artifacts, models
-    from infrec.distillation import Summary
+    from infrec.data import Summary
     from infrec.privacy import Released
 
     kind = artifacts.kind_of(release)

@@ -19,8 +19,7 @@ from infrec.report import numbers
 from infrec.report.card_records import Card, Which
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
-    from infrec.distillation import Summary
+    from infrec.data import Interactions, Summary
     from infrec.splits import Split
 
 PAGE, RECORD = CARD

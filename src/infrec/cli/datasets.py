@@ -80,12 +80,12 @@ def download(
 
       infrec datasets download ml-100k
     """
-    from infrec.data import registry
+    from infrec.data import datasets
 
-    if name not in registry.entries:
-        raise typer.BadParameter(options.unknown("dataset", name, registry.names()), param_hint="NAME")
+    if name not in datasets.entries:
+        raise typer.BadParameter(options.unknown("dataset", name, datasets.names()), param_hint="NAME")
     with console.bars() as progress:
-        path = registry.download(name, progress)
+        path = datasets.download(name, progress)
     console.saved(path)
     n_bytes = path.stat().st_size
     if json:
@@ -117,7 +117,7 @@ def generate(
 
       infrec datasets generate --users 5000 --items 2000 --interactions 200000 --out log.parquet
     """
-    from infrec.data.generate import write_parquet
+    from infrec.data.synthetic import write_parquet
 
     with console.bars() as progress:
         path = write_parquet(
@@ -170,9 +170,9 @@ def prepare(
       infrec datasets prepare logs/ --user who --item what --out prepared
     """
     from infrec import machine
-    from infrec.data import prepare as preparing
-    from infrec.data.prepared import Prepared
-    from infrec.data.registry import find_sources
+    from infrec.data import partition_writer as preparing
+    from infrec.data.datasets import find_sources
+    from infrec.data.partitioned import PartitionedLog
 
     wanted = [str(name) for name in reading.columns.values() if name is not None]
     with console.bars() as progress:
@@ -181,7 +181,7 @@ def prepare(
         machine.require_memory(needed, "preparing a dataset", "close other programs")
         preparing.prepare(rows, out, reading, about_items, progress=progress)
     console.saved(out)
-    found = Prepared.open(out)
+    found = PartitionedLog.open(out)
     facts = {name: found.manifest[name] for name in ("users", "items", "interactions", "rows", "dropped")}
     n_bytes = sum(file["bytes"] for file in found.manifest["files"].values())
     document = {
@@ -208,11 +208,11 @@ def prepare(
 
 def describe() -> list[dict[str, Any]]:
     """Every registered dataset: its name, what it is, and where it lies on this machine, if it does."""
-    from infrec.data import registry
+    from infrec.data import datasets
 
     out = []
-    for name, entry in registry.entries.items():
-        path = "built in" if entry.kind == "generated" else registry.locate(name)
+    for name, entry in datasets.entries.items():
+        path = "built in" if entry.kind == "generated" else datasets.locate(name)
         out.append({"name": name, "description": entry.about, "found": None if path is None else str(path)})
     return out
 

@@ -256,7 +256,8 @@ def distill(
     check_out(out, "summary")
     place = run_beside(out)
     from infrec.cli import card, fidelity, protection
-    from infrec.distillation import Config, Summary, continuing
+    from infrec.data import Summary
+    from infrec.distillation import Config, continuing
 
     given: dict[str, object] = {"start": start and start.value, "targets": targets and targets.value}
     given |= {"hidden": hidden, "tau": tau, "steps": steps}

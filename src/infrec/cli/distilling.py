@@ -19,8 +19,7 @@ from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
-    from infrec.distillation import Summary
+    from infrec.data import Interactions, Summary
     from infrec.report.card_records import Card
     from infrec.splits import Split
 

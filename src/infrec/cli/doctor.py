@@ -57,7 +57,7 @@ def examine() -> dict[str, Any]:
 def _data(problems: list[str]) -> dict[str, Any]:
     """The datasets that are here already, and where they were looked for."""
     from infrec.cli.datasets import describe
-    from infrec.data.registry import cache_folder
+    from infrec.data.datasets import cache_folder
 
     folder = os.environ.get("INFREC_DATA")
     if folder and not Path(folder).is_dir():

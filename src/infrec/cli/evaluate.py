@@ -158,7 +158,7 @@ def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple
     from infrec import artifacts
 
     if artifacts.kind_of(path) not in (None, "dataset"):
-        from infrec.distillation import Summary
+        from infrec.data import Summary
 
         summary = Summary.load(path)
         made = summary.about.get("seed", seed)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.data import Interactions
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
     from infrec.models import Recommender
     from infrec.splits import Split
 
@@ -32,7 +32,7 @@ def random_users(split: Split, users: int, seed: int) -> Summary:
 
     All of them where a summary has more: one that is carried on, or of invented users, may.
     """
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
     from infrec.samplers import REG_GRID, sample
 
     drawn = sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
@@ -102,7 +102,7 @@ def document(found: Iterable[Fidelity]) -> dict[str, Any]:
 # ---- what a dataset looks like ---------------------------------------------------------------------------
 def size(log: Interactions) -> Size:
     """Users, interactions, and the bytes of the interactions as a summary's Parquet file."""
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
 
     return Size(log.n_users, log.n_interactions, Summary.of(log).bytes)
 

@@ -123,7 +123,8 @@ def fit(
                 place = {} if checkpoint is None else {"checkpoint": checkpoint}
                 recommender.fit(train, validation=validation, progress=progress, **place)
             else:
-                from infrec.distillation import Summary, finish
+                from infrec.data import Summary
+                from infrec.distillation import finish
 
                 fixed = {name: recommender.selected[name] for name in ("reg", "depth", "dtype")}
                 recommender = finish(

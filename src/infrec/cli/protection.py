@@ -13,8 +13,7 @@ from infrec.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from infrec.data import Interactions, Vocabulary
-    from infrec.distillation import Summary
+    from infrec.data import Interactions, Summary, Vocabulary
     from infrec.splits import Split
 
 
@@ -54,9 +53,9 @@ def public_items(path: Path) -> tuple[Vocabulary, pa.Table | None]:
     """The ids of a list of items, read as those of a log are, and the titles and genres that it has."""
     from infrec.data import columns as col
     from infrec.data.assemble import item_info, number
+    from infrec.data.parsing import encode
     from infrec.data.read import items_source
     from infrec.data.text import TextSource
-    from infrec.data.values import encode
 
     source = items_source(path)
     key = col.find("item", source.columns)

@@ -25,13 +25,13 @@ class Reading(ReadOptions):
         What `infrec distill` or `infrec sample` wrote is read as what it is, whatever the options.
         """
         from infrec import artifacts
-        from infrec.data import registry
+        from infrec.data import datasets
 
         if artifacts.kind_of(data) not in (None, "dataset"):
-            from infrec.distillation import Summary
+            from infrec.data import Summary
 
             return Summary.load(data)
-        log = registry.load(data, progress=progress, **self.to_dict() | {"by_row": by_row})
+        log = datasets.load(data, progress=progress, **self.to_dict() | {"by_row": by_row})
         for line in what_was_read(log):
             console.note(line)
         return log

@@ -17,7 +17,7 @@ from infrec.progress import Progress
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from infrec.data.prepared import Prepared
+    from infrec.data.partitioned import PartitionedLog
     from infrec.models import Recommender
 
 BATCH = 1024  # users at a time for --all: bounded memory, few calls
@@ -123,10 +123,10 @@ def recommend(
         _show(table, named=bool(user))
 
 
-def _dataset(fitted: Recommender, data: Path) -> Prepared:
-    from infrec.data.prepared import Prepared
+def _dataset(fitted: Recommender, data: Path) -> PartitionedLog:
+    from infrec.data.partitioned import PartitionedLog
 
-    dataset = Prepared.open(data)
+    dataset = PartitionedLog.open(data)
     if dataset.items != fitted.log.items:
         raise DataError(
             f"{data} has {len(dataset.items):,} items and the model {fitted.log.n_items:,}, or others; "
@@ -136,7 +136,7 @@ def _dataset(fitted: Recommender, data: Path) -> Prepared:
 
 
 def _everybody(
-    fitted: Recommender, dataset: Prepared | None, out: Path, filters: dict[str, Any], json: bool
+    fitted: Recommender, dataset: PartitionedLog | None, out: Path, filters: dict[str, Any], json: bool
 ) -> None:
     """All users in batches into one Parquet file, which appears only when it is complete."""
     with console.bars() as progress:
@@ -162,7 +162,7 @@ def _batches(fitted: Recommender, filters: dict[str, Any], progress: Progress) -
 
 
 def _of_partitions(
-    fitted: Recommender, dataset: Prepared, filters: dict[str, Any], progress: Progress
+    fitted: Recommender, dataset: PartitionedLog, filters: dict[str, Any], progress: Progress
 ) -> Iterator[pa.Table]:
     """One partition of histories in memory at a time."""
     done = 0

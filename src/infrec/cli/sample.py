@@ -54,7 +54,7 @@ def sample(
     if (percent is None) == (users is None):
         raise typer.BadParameter("give exactly one of --percent or --users.")
     check_out(out, "sample")
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
     from infrec.splits import holdout
 
     watch = Stopwatch()

@@ -40,9 +40,9 @@ def fit(
     index: int | None,
 ) -> dict[str, Any] | None:
     """What the first process tells of the fit; None on the others, whose part is done with it."""
-    from infrec.data.prepared import is_prepared
+    from infrec.data.partitioned import is_partitioned
 
-    if not is_prepared(data):
+    if not is_partitioned(data):
         raise typer.BadParameter(
             f"{data} is not a prepared dataset, of which each process could read its part; make one with "
             f"`infrec datasets prepare {data} --out prepared`.",
@@ -66,13 +66,13 @@ def _fit(
     watch = Stopwatch()
     with watch("meet"):
         team = _met(here, progress)
-    from infrec.data.prepared import Prepared
+    from infrec.data.partitioned import PartitionedLog
     from infrec.models import InfiniteAE
 
     with watch("load"):
-        dataset = Prepared.open(data)
+        dataset = PartitionedLog.open(data)
         if centres is not None:
-            from infrec.distillation import Summary
+            from infrec.data import Summary
 
             settings["centres"] = Summary.load(centres).align_items(dataset.items)
     before = machine.rss_mb()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from infrec.data.interactions import Interactions, ReadReport
-    from infrec.data.vocabulary import Vocabulary
+    from infrec.data.summary import Summary
+from infrec.data.vocabulary import Vocabulary
 
 _HOME = {
     "Interactions": "infrec.data.interactions",
@@ -15,7 +16,7 @@ _HOME = {
     "Vocabulary": "infrec.data.vocabulary",
 }
 
-__all__ = ["Interactions", "ReadReport", "Vocabulary"]
+__all__ = ["Interactions", "ReadReport", "Summary", "Vocabulary"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from infrec.data import columns as col
 from infrec.data.arrow import constant, from_numpy, to_numpy
 from infrec.data.interactions import PARTS, Interactions, ReadReport
+from infrec.data.parsing import is_text, texts, whole
 from infrec.data.read_options import Duplicates, ReadOptions
-from infrec.data.rows import Rules, at, counts
+from infrec.data.row_rules import Rules, at, counts
 from infrec.data.sources import Source
-from infrec.data.values import is_text, texts, whole
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import DataError
 from infrec.progress import Progress, silent

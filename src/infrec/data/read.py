@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from infrec.data import prepared, publishers
-from infrec.data.archive import Folder, Zip
+from infrec.data import partitioned, publishers
+from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import assemble, item_info
 from infrec.data.interactions import Interactions
 from infrec.data.read_options import Duplicates, ReadOptions
@@ -46,7 +46,7 @@ def read(
     A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
     """
     options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict, by_row)
-    if prepared.is_prepared(path):
+    if partitioned.is_partitioned(path):
         return _read_prepared(path, options, items, progress)
     wanted = [str(name) for name in options.columns.values() if name is not None]
     source, about_items = sources(path, wanted)
@@ -67,7 +67,7 @@ def _read_prepared(
             f"{asked[0]} is given for {Path(path).name}, a prepared dataset whose rows were chosen when it "
             "was prepared; leave it out, or prepare the source again with it."
         )
-    log = prepared.Prepared.open(path).interactions(progress=progress)
+    log = partitioned.PartitionedLog.open(path).interactions(progress=progress)
     if items is None:
         return log
     return replace(log, item_info=item_info(items_source(items), log.items))
@@ -99,7 +99,7 @@ def sources(path: str | os.PathLike[str], wanted: list[str] | None = None) -> tu
     path = Path(path).expanduser()
     if not path.exists():
         raise missing(path)
-    if prepared.is_prepared(path):
+    if partitioned.is_partitioned(path):
         raise DataError(f"{path.name} is a prepared dataset already; use it as DATA, as it is.")
     try:
         if path.is_dir():

@@ -11,12 +11,11 @@ from typing import Any
 _HOME = {
     "Config": "infrec.distillation.config",
     "Interrupted": "infrec.checkpoints",
-    "Summary": "infrec.distillation.summary",
     "distill": "infrec.distillation.api",
     "finish": "infrec.distillation.finishing",
 }
 
-__all__ = ["Config", "Interrupted", "Summary", "distill", "finish"]
+__all__ = ["Config", "Interrupted", "distill", "finish"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec.data import Interactions, Vocabulary
+from infrec.data.summary import Summary
 from infrec.distillation import continuing
 from infrec.distillation.config import Config, stated
 from infrec.distillation.holdout import held_out
-from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split

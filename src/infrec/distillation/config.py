@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from infrec.data.summary import REG_GRID
 from infrec.errors import ConfigError, DataError
 from infrec.settings import Settings, setting
 
@@ -19,7 +20,6 @@ Mode = Literal["discrete", "soft", "published"]
 Start = Literal["popularity", "users", "summary"]
 MODES: tuple[Mode, ...] = ("discrete", "soft", "published")
 STARTS: tuple[Start, ...] = ("popularity", "users", "summary")  # the last: where one is continued
-REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 50.0)  # the paper's, inside Distill-CF
 FINER_GRID = (1e-5, 1e-3, 0.1, 0.3, 1.0, 2.0, 5.0, 50.0)
 SMALL_DATA = 200_000  # interactions below which the second schedule holds: validation is cheap there
 SCHEDULE = {  # steps, and steps between validations, of large and of small data

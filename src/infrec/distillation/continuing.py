@@ -27,7 +27,7 @@ from infrec.splits import Split
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
 
 SIZES = ("users", "target", "per_user", "total", "percent", "gamma")
 

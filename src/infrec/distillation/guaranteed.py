@@ -26,12 +26,12 @@ from infrec.checkpoints import fingerprint
 from infrec.data import Interactions, Vocabulary
 from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.interactions import canonical
-from infrec.data.values import CANONICAL_INTEGER
+from infrec.data.parsing import CANONICAL_INTEGER
+from infrec.data.summary import Summary
 from infrec.distillation import guarantee
 from infrec.distillation.config import stated
 from infrec.distillation.population import Population
 from infrec.distillation.release import BINS, Release, Sums, release, shortened
-from infrec.distillation.summary import Summary
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split

@@ -23,7 +23,7 @@ def run(
     cell: Cell, folder: Path, watch: Stopwatch, progress: Progress
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Figures about the release and what attacks found; quality of the models, asked by all users."""
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
     from infrec.privacy import Released, audit
 
     with watch("load"):
@@ -55,7 +55,7 @@ def run(
 def _release(
     cell: Cell, split: Split, folder: Path, progress: Progress
 ) -> tuple[Interactions, dict[str, Any]]:
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
     from infrec.samplers import REG_GRID, sample
 
     train, about = split.train, {}

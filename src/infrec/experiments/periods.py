@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.data import Interactions, registry
+from infrec.data import Interactions, datasets
 from infrec.errors import DataError
 from infrec.experiments.cells import TARGETS, Cell
 from infrec.experiments.records import plain
@@ -67,7 +67,7 @@ def timeline(dataset: str) -> Interactions:
     ML-1M as prepared has no times across users. Its user ids run backwards in time, and most users rated in
     one sitting: there the order is (−user, place in the user's own history).
     """
-    log = replace(registry.load(dataset), parts=None)
+    log = replace(datasets.load(dataset), parts=None)
     if log.time is None:
         raise DataError(
             f"{dataset} has no times; expected a time column to cut it into periods by: name another dataset."
@@ -268,7 +268,8 @@ class Walk:
 
     def _distilled(self, new: Interactions) -> sp.csr_array:
         """A summary of the period, or the last one carried on into it."""
-        from infrec.distillation import Summary, distill
+        from infrec.data import Summary
+        from infrec.distillation import distill
 
         state = self.state
         mine: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from infrec.data import registry
+from infrec.data import datasets
 from infrec.errors import ConfigError, DataError
 from infrec.experiments import work
 from infrec.experiments.base import SEEDS, Experiment, Plan
@@ -16,13 +16,13 @@ QUICK_DATASET = "demo"
 SEARCH_SECONDS = 120.0  # for each trained model, where `search` asks for a new search
 
 
-def datasets(experiment: Experiment, asked: Sequence[str], *, quick: bool) -> tuple[str, ...]:
+def chosen_datasets(experiment: Experiment, asked: Sequence[str], *, quick: bool) -> tuple[str, ...]:
     """What was asked for; else the experiment's datasets on this machine; for a quick look, `demo`."""
     if asked:
         return tuple(dict.fromkeys(asked))
     if quick:
         return (QUICK_DATASET,)
-    found = tuple(name for name in experiment.datasets if registry.locate(name) is not None)
+    found = tuple(name for name in experiment.datasets if datasets.locate(name) is not None)
     if not found:
         raise DataError(
             f"none of the datasets of {experiment.name} ({', '.join(experiment.datasets)}) lies on this "
@@ -45,7 +45,7 @@ def plan(
     count = seeds if seeds is not None else 1 if quick else experiment.seeds
     if not 1 <= count <= len(SEEDS):
         raise ConfigError(f"{count} seeds were asked for; expected 1 to {len(SEEDS)}.")
-    names = datasets(experiment, asked, quick=quick)
+    names = chosen_datasets(experiment, asked, quick=quick)
 
     def settings_of(dataset: str, model: str) -> dict[str, object]:
         found = selected.read(dataset, model, root / "selected") or selected.read(dataset, model)

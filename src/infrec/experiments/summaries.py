@@ -18,7 +18,7 @@ from infrec.progress import Progress, silent
 from infrec.splits import Split
 
 if TYPE_CHECKING:
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
 
 FOLDER = "summaries"
 
@@ -30,8 +30,8 @@ def summary(
 
     A distillation that was killed goes on from its checkpoint; a second process waits for the first.
     """
+    from infrec.data.summary import Summary
     from infrec.distillation import distill
-    from infrec.distillation.summary import Summary
 
     asked = {"dataset": dataset, "seed": seed, **vars(data), "settings": dict(data.settings)}
     place = folder / fingerprint(asked)

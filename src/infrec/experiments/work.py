@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infrec.data import Interactions, registry
+from infrec.data import Interactions, datasets
 from infrec.errors import InfrecError
 from infrec.experiments import attack, summaries
 from infrec.experiments.cells import DISTILLED, FULL, GENERATED, PERIODS, Cell, Data, Fit
@@ -30,7 +30,7 @@ COLDNESS_BINS = 5
 @lru_cache(maxsize=2)
 def load(dataset: str) -> Split:
     """The split of a dataset, by name or path: its own where it brings one."""
-    return holdout(registry.load(dataset), seed=SPLIT_SEED)
+    return holdout(datasets.load(dataset), seed=SPLIT_SEED)
 
 
 @lru_cache(maxsize=1)
@@ -106,7 +106,7 @@ def _data(
 
 
 def _sample(train: Interactions, data: Data, seed: int, progress: Progress) -> Interactions:
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
     from infrec.samplers import REG_GRID, sample
 
     chosen = sample(
@@ -137,7 +137,7 @@ def realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, di
 
 def statistics(dataset: str) -> dict[str, Any]:
     """The dataset as it is loaded, before anything is held out, and what the split makes of it."""
-    log, split = registry.load(dataset), load(dataset)
+    log, split = datasets.load(dataset), load(dataset)
     report = log.report
     return {
         "loaded_users": log.n_users,

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
-from infrec.data.prepared import Prepared
+from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
 from infrec.kernels import accelerated, gram, memory, ntk, nystrom, ridge
 from infrec.kernels.sharded import Team
@@ -164,7 +164,7 @@ class InfiniteAE(Recommender):
         return self._given
 
     def fit_prepared(
-        self, dataset: Prepared, *, team: Team | None = None, progress: Progress = silent
+        self, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
     ) -> Self:
         """Fit in place on a prepared dataset, partition by partition; see `infrec.models.streaming`.
 

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from infrec import machine
 from infrec.data import Interactions, Vocabulary
-from infrec.data.prepared import Prepared
+from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import gram, memory, nystrom
 from infrec.kernels.sharded import Alone, ShardedSums, Team
@@ -60,14 +60,14 @@ class Streamed:
 
 
 def fit(
-    model: InfiniteAE, dataset: Prepared, *, team: Team | None = None, progress: Progress = silent
+    model: InfiniteAE, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
 ) -> Streamed:
     """Every process calls it with the same model and dataset, and its own place in the team."""
     return _Fit(model, dataset, team or Alone(), progress).run()
 
 
 class _Fit:
-    def __init__(self, model: InfiniteAE, dataset: Prepared, team: Team, progress: Progress) -> None:
+    def __init__(self, model: InfiniteAE, dataset: PartitionedLog, team: Team, progress: Progress) -> None:
         self.settings, self.dataset, self.team, self.progress = model.settings, dataset, team, progress
         self.given = model.given_centres(dataset.items)
         s, counts = self.settings, dataset.user_counts

@@ -14,7 +14,7 @@ from infrec.data import Interactions, Vocabulary
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from infrec.distillation.summary import Summary
+    from infrec.data.summary import Summary
     from infrec.models import Recommender
 
 ROWS_AT_ONCE = 1024
@@ -103,7 +103,7 @@ def _remake(summary: Summary) -> Remake | None:
     """
     about = dict(summary.about)
     if "strategy" in about:
-        from infrec.distillation.summary import Summary
+        from infrec.data.summary import Summary
         from infrec.samplers import sample
 
         def sampled(log: Interactions, seed: int) -> Released:

@@ -86,7 +86,7 @@ def _model(artifact: Artifact) -> Recommender:
     try:
         if artifact.kind == "model":
             return models.from_artifact(artifact)
-        from infrec.distillation import Summary
+        from infrec.data import Summary
         from infrec.models import InfiniteAE
 
         summary = Summary.from_artifact(artifact)

@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from infrec.data.registry import load
-from infrec.distillation import Summary
+from infrec.data import Summary
+from infrec.data.datasets import load
 from infrec.models import InfiniteAE
 from infrec.samplers import sample
 from tests.serve.page import browser as driver

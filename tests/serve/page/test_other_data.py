@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from infrec.data import Interactions
-from infrec.distillation import Summary
+from infrec.data import Interactions, Summary
 from infrec.models import InfiniteAE
 from tests.serve.page.browser import Browser, Page
 from tests.serve.page.conftest import Server, free_port

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from infrec.data import download, registry
+from infrec.data import datasets, download
+from infrec.data.datasets import Entry, load, locate, names
 from infrec.data.download import fetch
-from infrec.data.registry import Entry, load, locate, names
 from infrec.errors import DataError
 
 
@@ -176,7 +176,7 @@ def test_a_name_is_downloaded_into_the_cache_once(tmp_path: Path, publisher: Any
     body = ml_zip(tmp_path / "x.zip")
     handler.files["/ml-1m.zip"] = body
     entry = Entry("ml-1m", "", f"{url}/ml-1m.zip", "ml-1m.zip", hashlib.md5(body).hexdigest())
-    monkeypatch.setattr(registry, "entries", MappingProxyType({"ml-1m": entry}))
+    monkeypatch.setattr(datasets, "entries", MappingProxyType({"ml-1m": entry}))
     assert locate("ml-1m") is None
     for _ in range(2):
         log = load("ml-1m")
@@ -225,7 +225,7 @@ def test_names_and_paths(tmp_path: Path) -> None:
     assert names()[0] == "demo" and {"ml-100k", "ml-1m", "ml-20m", "ml-25m", "magazine", "netflix"} <= set(
         names()
     )
-    for entry in registry.entries.values():
+    for entry in datasets.entries.values():
         assert entry.md5 is None or re.fullmatch("[0-9a-f]{32}", entry.md5)
         assert entry.url is None or entry.url.startswith("https://")
     (tmp_path / "log.csv").write_text("user,item\n1,2\n")

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from infrec.data import publishers
-from infrec.data.archive import Folder, Zip
+from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import assemble
 from infrec.data.download import fetch, verify
 from infrec.data.interactions import Interactions
@@ -158,7 +158,7 @@ def download(name: str, progress: Progress = silent) -> Path:
 def entry_sources(entry: Entry, progress: Progress = silent) -> tuple[Source, Source | None]:
     """The rows of a registered dataset, and what is known about its items."""
     if entry.kind == "generated":
-        from infrec.data.generate import demo_tables
+        from infrec.data.synthetic import demo_tables
 
         rows, films = demo_tables()
         return TableSource(rows, entry.name), TableSource(films, "the items")

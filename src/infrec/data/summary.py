@@ -23,9 +23,8 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.contents import Artifact
-from infrec.data import Interactions, Vocabulary
-from infrec.data.interactions import canonical
-from infrec.distillation.config import REG_GRID
+from infrec.data.interactions import Interactions, canonical
+from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ _FORMS: Mapping[str, type] = {
     **dict.fromkeys(("mode", "start", "criterion", "first_start"), str),
     **dict.fromkeys(("history",), list),
 }
+
+REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 50.0)  # the paper's, inside Distill-CF
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from infrec import artifacts
 from infrec.contents import Artifact, fits, read_table
 from infrec.data.interactions import PARTS, Interactions, ReadReport
-from infrec.data.prepare import KIND
+from infrec.data.partition_writer import KIND
 from infrec.data.vocabulary import Vocabulary
 from infrec.progress import Progress, silent
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def is_prepared(path: str | os.PathLike[str]) -> bool:
+def is_partitioned(path: str | os.PathLike[str]) -> bool:
     """Whether `infrec datasets prepare` wrote this."""
     return artifacts.kind_of(path) == KIND
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PartitionedLog:
     """A dataset on disk, partitioned by user. `users` and `items` are read; interactions when asked for."""
 
     folder: Path
@@ -41,7 +41,7 @@ class Prepared:
     item_info: pa.Table | None = None
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Prepared:
+    def open(cls, path: str | os.PathLike[str]) -> PartitionedLog:
         """Read what is small: the manifest and the ids."""
         folder, manifest = artifacts.opened(path, kind=KIND)
         tables = {

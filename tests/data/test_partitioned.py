@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
-from infrec.data.prepare import prepare
-from infrec.data.prepared import Prepared, is_prepared
+from infrec.data.datasets import find_sources
+from infrec.data.partition_writer import prepare
+from infrec.data.partitioned import PartitionedLog, is_partitioned
 from infrec.data.read import read
 from infrec.data.read_options import ReadOptions
-from infrec.data.registry import find_sources
 from infrec.data.sources import TableSource
 from infrec.errors import ArtifactError, ConfigError, DataError
 
@@ -212,8 +212,8 @@ def test_the_dataset(tmp_path: Path) -> None:
     """Partitions are ranges of users; batches are their rows; the manifest counts and seals all of it."""
     (tmp_path / "r.csv").write_bytes(HOSTILE["unsorted"][1])
     log = prepared(tmp_path / "r.csv", tmp_path / "out", partition=2)
-    dataset = Prepared.open(tmp_path / "out")
-    assert is_prepared(tmp_path / "out") and not is_prepared(tmp_path)
+    dataset = PartitionedLog.open(tmp_path / "out")
+    assert is_partitioned(tmp_path / "out") and not is_partitioned(tmp_path)
     assert [(p["first_user"], p["users"], p["rows"]) for p in dataset.partitions] == [
         (0, 1, 2),
         (1, 1, 2),
@@ -286,16 +286,18 @@ def test_a_partition_that_is_missing_or_corrupt_is_named(damage: str, tmp_path: 
         read(tmp_path / "out")
     if damage == "missing":  # is noticed before anything is read
         with pytest.raises(ArtifactError, match=r"lacks part-00001\.parquet"):
-            Prepared.open(tmp_path / "out")
+            PartitionedLog.open(tmp_path / "out")
     else:
-        assert next(Prepared.open(tmp_path / "out").batches([0])).shape[0] == 1, "the other one is whole"
+        assert next(PartitionedLog.open(tmp_path / "out").batches([0])).shape[0] == 1, (
+            "the other one is whole"
+        )
 
 
 _CHILD = """
 import os, signal, sys, resource
 import numpy as np, pyarrow as pa
 from infrec.data.arrow import from_numpy
-from infrec.data.prepare import prepare
+from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource
 from infrec.errors import InfrecError
 rng = np.random.default_rng(0)

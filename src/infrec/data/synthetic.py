@@ -26,7 +26,7 @@ from infrec.data.assemble import assemble
 from infrec.data.interactions import Interactions
 from infrec.data.read_options import ReadOptions
 from infrec.data.sources import TableSource
-from infrec.data.world import BLOCK, World
+from infrec.data.synthetic_world import BLOCK, World
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator

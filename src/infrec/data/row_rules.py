@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from infrec.data import columns as col
 from infrec.data.arrow import to_numpy
+from infrec.data.parsing import encode, numbers, times, whole
 from infrec.data.read_options import ReadOptions
 from infrec.data.sources import Source
-from infrec.data.values import encode, numbers, times, whole
 from infrec.errors import DataError
 
 if TYPE_CHECKING:

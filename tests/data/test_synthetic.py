@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infrec.data.generate import DEMO, generate, tables, write_parquet
 from infrec.data.read import read
-from infrec.data.world import BLOCK, World, alias_table
+from infrec.data.synthetic import DEMO, generate, tables, write_parquet
+from infrec.data.synthetic_world import BLOCK, World, alias_table
 from infrec.errors import ConfigError, DataError
 
 
