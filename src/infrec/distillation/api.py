@@ -14,10 +14,10 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.summary import Summary
 from infrec.distillation import continuing
 from infrec.distillation.config import Config, stated
-from infrec.distillation.holdout import held_out
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
+from infrec.splits.holdout import held_out
 
 if TYPE_CHECKING:
     from infrec.distillation.loop import OnValidate

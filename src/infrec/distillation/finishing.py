@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from infrec.distillation.holdout import held_out
 from infrec.errors import DataError
 from infrec.models.infinite_ae import InfiniteAE
 from infrec.models.selection import Candidate, select
 from infrec.progress import Progress, silent
+from infrec.splits.holdout import held_out
 
 if TYPE_CHECKING:
     from infrec.data import Interactions

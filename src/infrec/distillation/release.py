@@ -27,7 +27,7 @@ from scipy.special import ndtri
 from infrec.data.arrow import to_numpy
 from infrec.errors import DataError
 from infrec.randomness import generator
-from infrec.splits.set_aside import hashed, mixed
+from infrec.splits.holdout import hashed, mixed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,7 +2,15 @@
 
 from infrec.metrics.accuracy import ndcg, recall, truncated_ndcg, truncated_recall
 from infrec.metrics.auc import pooled_auc, pooled_auc_by_user, user_auc
-from infrec.metrics.beyond_accuracy import coverage, exposure, gini, novelty, popularity
+from infrec.metrics.catalogue import (
+    co_occurrence_agreement,
+    coverage,
+    exposure,
+    gini,
+    novelty,
+    popularity,
+    popularity_distance,
+)
 from infrec.metrics.propensity import (
     inverse_propensity,
     propensity_scored_precision,
@@ -10,7 +18,6 @@ from infrec.metrics.propensity import (
 )
 from infrec.metrics.protocols import PROTOCOLS, Protocol, check_protocol, ranking_metrics
 from infrec.metrics.ranking import hit_rate_at, hits, top_k
-from infrec.metrics.realism import co_occurrence_agreement, popularity_distance
 
 __all__ = [
     "PROTOCOLS",

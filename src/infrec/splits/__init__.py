@@ -1,10 +1,9 @@
 """Who is held out."""
 
-from infrec.splits.by_time import ahead, leave_last_out, periods
+from infrec.splits.holdout import hide, holdout, is_set_aside, own_split, set_aside
 from infrec.splits.negatives import evaluation_negatives
-from infrec.splits.per_user import hide, holdout, own_split
-from infrec.splits.set_aside import is_set_aside, set_aside
 from infrec.splits.split import Split
+from infrec.splits.temporal import ahead, leave_last_out, periods
 
 __all__ = [
     "Split",

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from infrec.errors import ConfigError
 from infrec.randomness import generator
-from infrec.splits.cut import rows_of
-from infrec.splits.split import Split
+from infrec.splits.split import Split, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

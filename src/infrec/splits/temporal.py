@@ -8,8 +8,7 @@ import numpy as np
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits.cut import keep, rows_of, with_enough
-from infrec.splits.split import Split
+from infrec.splits.split import Split, keep, rows_of, with_enough
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infrec.data import Interactions
-from infrec.errors import DataError
-from infrec.splits import holdout
+from infrec.data import Interactions, Vocabulary
+from infrec.errors import ConfigError, DataError
+from infrec.splits import hide, holdout, is_set_aside, set_aside
 
 
 @st.composite
@@ -107,3 +107,72 @@ def test_an_own_split_may_lack_validation_but_not_test() -> None:
     assert holdout(dataclasses.replace(log, parts={"train": train, "test": test})).val.n_interactions == 0
     with pytest.raises(DataError, match="no test interactions"):
         holdout(dataclasses.replace(log, parts={"train": train}))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 12),
+    st.integers(1, 15),
+    st.floats(0.05, 0.6),
+    st.integers(0, 99),
+)
+def test_left_and_hidden_are_the_log(seed: int, users: int, items: int, share: float, cut: int) -> None:
+    rng = np.random.default_rng(seed)
+    likes = rng.random((users, items)) < 0.4
+    likes[0, 0] = True
+    log = Interactions.from_csr(likes)
+    left, hidden = hide(log, share=share, seed=cut)
+    assert (left.users, left.items) == (log.users, log.items) == (hidden.users, hidden.items)
+    np.testing.assert_array_equal(left.matrix.toarray() + hidden.matrix.toarray(), log.matrix.toarray())
+    for n, h in zip(log.user_counts, hidden.user_counts, strict=True):
+        assert h == (0 if n < 2 else max(1, int(share * n)))
+
+
+def test_every_interaction_is_hidden_equally_often() -> None:
+    """Two of ten a time: over 600 seeds each is hidden 120 ± 49 times (5 standard deviations)."""
+    log = Interactions.from_csr(np.ones((1, 10)))
+    times = sum(hide(log, share=0.2, seed=seed)[1].matrix.toarray()[0] for seed in range(600))
+    assert np.abs(times - 120).max() < 49
+
+
+def test_the_same_seed_hides_the_same() -> None:
+    log = Interactions.from_csr(np.ones((30, 9)))
+    first, again, other = (hide(log, seed=seed)[1].matrix.toarray() for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_a_share_is_set_aside_by_id_alone() -> None:
+    ids = [f"user {n}" for n in range(5000)]
+    chosen = is_set_aside(Vocabulary.of(ids), 0.1, 42)
+    assert 430 < chosen.sum() < 570  # 500 ± 3.3 standard deviations
+    order = np.random.default_rng(1).permutation(5000)[:1000]
+    some = is_set_aside(Vocabulary.of([ids[at] for at in order]), 0.1, 42)
+    np.testing.assert_array_equal(some, chosen[order])
+    longer = is_set_aside(Vocabulary.of([*ids, "x" * 200]), 0.1, 42)
+    np.testing.assert_array_equal(longer[:-1], chosen)
+
+
+def test_another_seed_sets_others_aside_and_numbers_work() -> None:
+    ids = Vocabulary.numbered(4000)
+    one, other = is_set_aside(ids, 0.5, 1), is_set_aside(ids, 0.5, 2)
+    assert 0.45 < (one == other).mean() < 0.55
+    np.testing.assert_array_equal(one, is_set_aside(Vocabulary.of([str(n) for n in range(4000)]), 0.5, 1))
+    assert 0.45 < is_set_aside(ids, 0.5, 2**200 + 3).mean() < 0.55  # a seed may be of any size
+
+
+def test_the_two_sides_are_everybody(small_log: Interactions) -> None:
+    split = holdout(small_log)
+    kept, aside = set_aside(split, 0.2, 7)
+    assert kept.train.n_users + aside.n_users == split.train.n_users
+    assert set(kept.train.users.ids.to_pylist()).isdisjoint(aside.users.ids.to_pylist())
+    assert kept.train.items == aside.items == split.train.items
+
+
+def test_impossible_shares_are_refused(small_log: Interactions) -> None:
+    split = holdout(small_log)
+    with pytest.raises(ConfigError, match="a share above 0 and below 1"):
+        set_aside(split, 1.5, 1)
+    with pytest.raises(DataError, match="expected some on"):
+        set_aside(split, 1e-9, 1)

@@ -1,0 +1,144 @@
+"""The paper's split: each user's interactions at random, four fifths to learn from, a tenth to test on.
+
+Validation items for a log that comes without any.
+
+Users who are kept out of a distillation so that an audit has somebody to compare with.
+
+Whether a user is set aside depends on the seed and their id alone: the list need not be written down to be
+known again, and adding or removing one user moves no other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+
+from infrec.data import Interactions, Vocabulary
+from infrec.errors import ConfigError, DataError
+from infrec.randomness import generator
+from infrec.splits.split import Split, keep, rows_of, with_enough
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BLOCK = 1 << 23  # interactions shuffled at a time
+
+HELD_OUT = 0.1
+
+
+def holdout(log: Interactions, *, seed: int = 42) -> Split:
+    """The split that the data brings along (`log.parts`), or else the paper's per-user holdout.
+
+    Users with fewer than 3 interactions are dropped; items are not filtered. Of a user's n interactions,
+    shuffled, the first int(0.8 n) are train, those up to int(0.9 n) validation, the rest test; then the very
+    first is moved to test, so that every user has a test item. Small users have no validation item.
+    """
+    if log.parts is not None:
+        return own_split(log)
+    log = with_enough(log)
+    place = _shuffled_place(log.matrix, generator(seed, "holdout"))
+    n = log.user_counts
+    test = (place >= np.repeat((0.9 * n).astype(np.int32), n)) | (place == 0)
+    train = (place < np.repeat((0.8 * n).astype(np.int32), n)) & ~test
+    return Split(keep(log, train), keep(log, ~train & ~test), keep(log, test), name=f"holdout (seed {seed})")
+
+
+def hide(log: Interactions, *, share: float = 0.1, seed: int = 42) -> tuple[Interactions, Interactions]:
+    """A second holdout inside a log: (what is left, what is hidden), for the same users and items.
+
+    Of a user's n ≥ 2 interactions int(share · n) are hidden, at least one; a user with a single one keeps it.
+    """
+    place = _shuffled_place(log.matrix, generator(seed, "hide"))
+    n = log.user_counts
+    quota = np.where(n >= 2, np.maximum(1, (share * n).astype(np.int64)), 0)
+    hidden = place < np.repeat(quota, n)
+    return keep(log, ~hidden), keep(log, hidden)
+
+
+def own_split(log: Interactions) -> Split:
+    """The split in the data's own column `split`, untouched: no user is dropped."""
+    parts = log.parts or {}
+    for name in ("train", "test"):
+        if name not in parts or not parts[name].nnz:
+            raise DataError(
+                f"the data's own split has no {name} interactions; expected `train` and `test` in the column "
+                "`split`, so complete it or read the data without it."
+            )
+    nothing = sp.csr_array(log.matrix.shape, dtype=np.float32)
+    train, val, test = (log.with_matrix(parts.get(name, nothing)) for name in ("train", "val", "test"))
+    return Split(train, val, test, name="own")
+
+
+def _shuffled_place(matrix: sp.csr_array, rng: np.random.Generator) -> NDArray[np.int32]:
+    """The place of each stored entry in a random order of its row, 0 …; block by block, in one stream."""
+    # The row in the high bits, chance in the rest: one sort shuffles all rows, and each stays where it is.
+    chance_bits = 63 - int(matrix.shape[0]).bit_length()
+    place = np.empty(matrix.nnz, np.int32)
+    ends = np.searchsorted(matrix.indptr, np.arange(_BLOCK, matrix.nnz + _BLOCK, _BLOCK))
+    first = 0
+    for last in np.unique(np.append(np.minimum(ends, matrix.shape[0]), matrix.shape[0])):
+        some = matrix.indptr[first : last + 1]
+        row = np.repeat(np.arange(first, last, dtype=np.int64), np.diff(some))
+        keys = (row << chance_bits) | rng.integers(0, 1 << chance_bits, size=len(row), dtype=np.int64)
+        order = np.argsort(keys, kind="stable")
+        place[some[0] + order] = np.arange(len(row)) - (some[row - first] - some[0])
+        first = last
+    return place
+
+
+def held_out(log: Interactions, seed: int) -> tuple[Interactions, Interactions]:
+    """A tenth of each user's interactions, on average, set aside to choose on; users with one keep it."""
+    counts = log.user_counts
+    rng = generator(seed, "distillation holdout")
+    wanted = np.minimum(np.floor(HELD_OUT * counts + rng.random(log.n_users)), counts - 1)
+    row = rows_of(log.matrix)
+    order = np.lexsort((rng.random(log.n_interactions), row))  # rows stay together, shuffled within
+    place = np.empty(log.n_interactions, np.int64)
+    place[order] = np.arange(log.n_interactions) - np.repeat(log.matrix.indptr[:-1], counts)
+    chosen = place < wanted[row]
+    return keep(log, ~chosen), keep(log, chosen)
+
+
+def is_set_aside(users: Vocabulary, share: float, seed: int) -> NDArray[np.bool_]:
+    """For each user id, whether it is among the share that is set aside."""
+    if not 0 < share < 1:
+        raise ConfigError(f"set_aside is {share}; expected a share above 0 and below 1, for example 0.1.")
+    return (hashed(users, seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
+
+
+def set_aside(split: Split, share: float, seed: int) -> tuple[Split, Interactions]:
+    """The split without the users set aside, and the train part of those users."""
+    out = is_set_aside(split.train.users, share, seed)
+    if not out.any() or out.all():
+        raise DataError(
+            f"setting aside {share:g} of {len(out):,} users leaves {int((~out).sum()):,}; expected some on "
+            "either side: use another share, or a larger log."
+        )
+    kept, aside = np.flatnonzero(~out), np.flatnonzero(out)
+    train, val, test = (part.select_users(kept) for part in (split.train, split.val, split.test))
+    return Split(train, val, test, split.name), split.train.select_users(aside)
+
+
+def hashed(ids: Vocabulary, seed: int) -> NDArray[np.uint64]:
+    """A number for each id from its text and the seed alone: its bytes, folded one column at a time."""
+    text = ids.ids.cast(pa.string()).to_numpy(zero_copy_only=False)
+    raw = np.char.encode(text.astype(str), "utf-8")
+    width = max(1, raw.dtype.itemsize)
+    columns = np.frombuffer(raw.tobytes(), np.uint8).reshape(len(raw), width).astype(np.uint64)
+    folded = mixed(np.full(len(raw), np.uint64(seed % 2**64)))
+    for column in columns.T:
+        # Zero bytes only fill up shorter ids: they must not count, or the longest id would decide for all.
+        folded = np.where(column > 0, mixed(folded ^ column), folded)
+    return mixed(folded)
+
+
+def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finaliser after one step of its counter."""
+    with np.errstate(over="ignore"):
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
