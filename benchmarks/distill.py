@@ -27,11 +27,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from infrec.data import Interactions
-from infrec.distillation import starts
-from infrec.distillation import step as steps
-from infrec.distillation.blocks import Feed
-from infrec.distillation.config import Config
-from infrec.distillation.others import Others
+from infrec.distillation import loop as steps
+from infrec.distillation import start
+from infrec.distillation.batches import UserBatches
+from infrec.distillation.leave_one_out import LeaveOneOutTargets
+from infrec.distillation.settings import Config
 from infrec.errors import InfrecError
 from infrec.kernels import ntk
 from infrec.splits import Split, holdout
@@ -121,14 +121,18 @@ def plain_step(config: Config, train: Interactions, sizes: Any) -> Callable[[Any
 def measure(config: Config, train: Interactions, repeat: int, plain: bool) -> dict[str, Any]:
     matrix = train.matrix
     on_gpu = jax.default_backend() == "gpu"
-    others = partial(Others.fit, matrix, sharpness=config.sharpness) if config.targets == "others" else None
-    feed = Feed(matrix, batch=None, parts=1, seed=0, on_gpu=on_gpu, others=others)
+    others = (
+        partial(LeaveOneOutTargets.fit, matrix, sharpness=config.sharpness)
+        if config.targets == "others"
+        else None
+    )
+    feed = UserBatches(matrix, batch=None, parts=1, seed=0, on_gpu=on_gpu, others=others)
     data = steps.Data(
-        jnp.asarray(starts.row_sizes(matrix, config)),
+        jnp.asarray(start.row_sizes(matrix, config)),
         jnp.float32(matrix.nnz / matrix.shape[0]),
         jnp.asarray([1, 2], jnp.uint32),
     )
-    logits = jnp.asarray(starts.logits(matrix, config))
+    logits = jnp.asarray(start.logits(matrix, config))
     state, users = steps.begin(logits, config.reg), feed.at(0, 0)
     began = time.perf_counter()
     compiled = steps.step.lower(state, users, data, jnp.uint32(0), config).compile()

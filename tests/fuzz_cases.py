@@ -305,12 +305,12 @@ def used(target: Path) -> str:
         return sound(data.interactions())
     if kind in ("summary", "sample"):
         summary = Summary.load(target)
-        from infrec.distillation import continuing
+        from infrec.distillation import update
 
         if kind == "summary":
             try:
-                continuing.settings(summary, {})
-                continuing.Past.of(summary, summary.items)
+                update.settings(summary, {})
+                update.Past.of(summary, summary.items)
             except InfrecError:
                 pass
         if wrong := sound(summary):
@@ -433,7 +433,7 @@ def checkpoint_cases(folder: Path) -> Run:
     """A training and a distillation that have saved where they were."""
     from infrec.distillation import loop
     from infrec.distillation.checkpoint import RunDirectory
-    from infrec.distillation.config import Config
+    from infrec.distillation.settings import Config
     from infrec.distillation.validation import Verdict
     from infrec.models.mf import MF
 

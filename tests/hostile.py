@@ -19,7 +19,7 @@ from infrec.data import Interactions
 from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource
 from infrec.data.summary import Summary
-from infrec.distillation.config import Config
+from infrec.distillation.settings import Config
 from infrec.models import infinite_ae, infinite_ae_plus
 from infrec.models.infinite_ae_plus_search import START
 from infrec.models.trained import Trained

@@ -20,7 +20,7 @@ import pytest
 from infrec import artifacts, models
 from infrec.data.partitioned import PartitionedLog
 from infrec.data.summary import Summary
-from infrec.distillation import continuing
+from infrec.distillation import update
 from infrec.errors import ArtifactError, ConfigError, SolveError
 from infrec.serve.loading import Source
 from infrec.serve.loading import load as load_served
@@ -311,7 +311,7 @@ def test_settings_of_a_summary_that_cannot_be_continued(copy: Callable[[str], Pa
         folder = copy("summary")
         reseal(folder, change)
         with pytest.raises(ConfigError, match="to continue"):
-            continuing.settings(Summary.load(folder), {})
+            update.settings(Summary.load(folder), {})
         shutil.rmtree(folder)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from infrec import models
 from infrec.distillation import Config
-from infrec.distillation.config import MODES
+from infrec.distillation.settings import MODES
 
 DOCS = Path(__file__).parent.parent / "docs"
 

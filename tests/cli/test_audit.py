@@ -165,7 +165,7 @@ def test_distilling_with_a_guarantee(
     infrec: Infrec, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On 40 users ε must be absurd for anything to be seen; what is tested is that all of it is said."""
-    monkeypatch.setattr("infrec.distillation.population.STEPS", 20)
+    monkeypatch.setattr("infrec.distillation.dp_sums.STEPS", 20)
     catalogue = tmp_path / "items.csv"
     catalogue.write_text("item\n" + "".join(f"film {chr(97 + n)}\n" for n in range(26)))
     out = tmp_path / "guarded"

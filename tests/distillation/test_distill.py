@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -12,8 +13,8 @@ import pytest
 
 from infrec.data import Interactions, Summary, datasets
 from infrec.distillation import distill, finish
-from infrec.distillation.api import held_out
-from infrec.distillation.config import Config
+from infrec.distillation.distill import held_out
+from infrec.distillation.settings import Config
 from infrec.distillation.validation import Validator
 from infrec.errors import ArtifactError, DataError
 from infrec.models import InfiniteAE
@@ -187,7 +188,7 @@ class TestSizes:
         self, small_log: Interactions, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With a quality known for each number of users, bisection ends within an eighth of the answer."""
-        from infrec.distillation import api
+        from infrec.distillation.distill import _smallest
 
         runs = []
 
@@ -199,17 +200,17 @@ class TestSizes:
         def judge(summary: Summary) -> float:
             return summary.about["validation"]["HR@100"]
 
-        found = api._smallest(fake, judge, 0.95, 40.0, 120, lambda *a, **k: None)
+        found = _smallest(fake, judge, 0.95, 40.0, 120, lambda *a, **k: None)
         assert 72 <= found.n_users <= 80
         assert len(runs) <= 6
         assert found.about["target"]["reached"]
-        out_of_reach = api._smallest(fake, judge, 1.0, 41.0, 120, lambda *a, **k: None)
+        out_of_reach = _smallest(fake, judge, 1.0, 41.0, 120, lambda *a, **k: None)
         assert not out_of_reach.about["target"]["reached"]
         assert out_of_reach.n_users == 100 or out_of_reach.n_users == 120
 
     def test_target_for_real(self, demo: Split, monkeypatch: pytest.MonkeyPatch) -> None:
         """Real distillations from two users on; each number of users is compiled anew, so they are few."""
-        monkeypatch.setattr("infrec.distillation.api.FEWEST", 2)
+        monkeypatch.setattr(sys.modules["infrec.distillation.distill"], "FEWEST", 2)
         found = distill(demo, target=0.69, mode="soft", steps=30, batch=400)
         target = found.about["target"]
         assert target["reached"]
@@ -223,7 +224,7 @@ class TestSizes:
         """With 60 items both are judged by HR@12: a list of 100 would find everything on any summary."""
         from infrec.metrics.ranking import hit_rate_at
 
-        monkeypatch.setattr("infrec.distillation.api.FEWEST", 2)
+        monkeypatch.setattr(sys.modules["infrec.distillation.distill"], "FEWEST", 2)
         train, val = held_out(small_log, 42)
         found = distill(Split(train, val, val), target=0.05, steps=1, mode="soft")
 

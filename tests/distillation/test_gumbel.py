@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from infrec.distillation import gumbel, noise
+from infrec.distillation import counter_noise, gumbel
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -23,8 +23,8 @@ def _plain(logits: jax.Array, tau: float, draws: int) -> jax.Array:
     rows = jnp.arange(len(logits), dtype=jnp.uint32)
     out = jnp.zeros_like(logits)
     for t in range(draws):
-        first, second = noise.stream(KEY, rows, jnp.uint32(t))
-        u = noise.uniform(noise.bits(item, first[:, None], second[:, None]))
+        first, second = counter_noise.stream(KEY, rows, jnp.uint32(t))
+        u = counter_noise.uniform(counter_noise.bits(item, first[:, None], second[:, None]))
         out = out + jax.nn.softmax((logits - jnp.log(-jnp.log(u))) / tau, axis=1)
     return jnp.minimum(out, 1.0)
 

@@ -9,7 +9,8 @@ import pytest
 from scipy.special import logsumexp
 
 from infrec.distillation import objective
-from infrec.distillation.objective import Form, Users
+from infrec.distillation.batches import Users
+from infrec.distillation.objective import Form
 from infrec.kernels import ntk
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")

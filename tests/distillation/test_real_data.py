@@ -8,7 +8,7 @@ import pytest
 
 from infrec import InfiniteAE, distill, evaluate, holdout
 from infrec.data import datasets
-from infrec.distillation import others
+from infrec.distillation import leave_one_out
 
 
 @pytest.mark.real_data
@@ -17,7 +17,7 @@ def test_sixty_cheap_steps_beat_random_users(real_data: Path, monkeypatch: pytes
 
     100 random users give 19.5 and 40.6 (`infrec distill ml-1m --users 100`, its card).
     """
-    monkeypatch.setattr(others, "GRID", (300.0, 1e3))  # of nine λ, each of which takes seconds to try
+    monkeypatch.setattr(leave_one_out, "GRID", (300.0, 1e3))  # of nine λ, each of which takes seconds to try
     split = holdout(datasets.load(str(real_data / "ml-1m.parquet")))
     summary = distill(split, users=100, steps=60, validate_every=30, batch=1510)
     assert summary.discrete and summary.n_items == 3706

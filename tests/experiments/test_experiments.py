@@ -48,7 +48,7 @@ def place(small_log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "QUICK_BUDGETS", (30,))
         patch.setattr(base, "QUICK_STEPS", {"steps": 4, "validate_every": 2})
-        patch.setattr("infrec.distillation.population.STEPS", 20)
+        patch.setattr("infrec.distillation.dp_sums.STEPS", 20)
         variants = [
             v for v in ablation.variants(True) if v[1] in ("on the fly", "fixed 5", "top-k", "soft, no noise")
         ]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.data.summary import Summary
-from infrec.distillation.config import Config
+from infrec.distillation.settings import Config
 from infrec.errors import ConfigError, DataError
 from infrec.privacy import Audit, Released, audit, groups, linkage, roc, shadows
 from infrec.privacy.neighbours import neighbours

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from typer.main import get_command
 
 from infrec.cli.app import app
-from infrec.distillation import guaranteed, release
-from infrec.distillation.release import Sums
+from infrec.distillation import dp_sums, private
+from infrec.distillation.dp_sums import Sums
 from infrec.errors import DataError
 
 Row = dict[str, str]
@@ -74,10 +74,10 @@ def taken() -> Iterator[Take]:
         found.append(Taken(sums, ids.cast(pa.string()).to_pylist()))
         raise Stopped("enough.")
 
-    guaranteed_sums = guaranteed.user_sums
+    guaranteed_sums = private.user_sums
     command = get_command(app)  # once: making it takes longer than all the rest
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guaranteed, "user_sums", look)
+        patch.setattr(private, "user_sums", look)
 
         def take(log: Path, *words: str) -> Taken:
             out = log.with_name("never written")
@@ -165,7 +165,7 @@ def test_one_user_moves_every_sum_by_one_at_most(
         (folder / "items.csv").write_text("\n".join(["item", *CATALOGUE]) + "\n", encoding="utf-8")
         words = [*words, "--catalogue", str(folder / "items.csv")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "MOST_ITEMS", most)
+        patch.setattr(dp_sums, "MOST_ITEMS", most)
         more = taken(written(folder / "more.csv", rows, columns, parquet), *words)
         less = taken(written(folder / "less.csv", rest, columns, parquet), *words)
     # Pairs are asked of items that both logs have: what one user alone has is named with chance δ/2 at most.

@@ -17,8 +17,8 @@ from scipy.stats import beta
 from infrec.cli.distilling import Source
 from infrec.cli.reading import Reading
 from infrec.data import Vocabulary
-from infrec.distillation import guaranteed, release
-from infrec.distillation.release import MOST_ITEMS, SHARES, Release, Sums
+from infrec.distillation import dp_sums, private
+from infrec.distillation.dp_sums import MOST_ITEMS, SHARES, Release, Sums
 from infrec.progress import silent
 
 
@@ -46,7 +46,7 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sums, Sums]:
         path.write_text("user,item\n" + "".join(f"{user},{item}\n" for user, item in rows))
         source = Source(str(path), Reading(), None, None, 42)
         log = source.users(source.read_log(silent))
-        found.append(guaranteed.user_sums(log, Vocabulary.numbered(12)))
+        found.append(private.user_sums(log, Vocabulary.numbered(12)))
     return found[0], found[1]
 
 
@@ -78,7 +78,7 @@ def likelihoods(neighbours: tuple[Sums, Sums]) -> tuple[np.ndarray, np.ndarray]:
     return tuple(  # type: ignore[return-value]
         np.array(
             [
-                score(release.release(sums, MULTIPLIER, secret=first + n, threshold_delta=None))
+                score(dp_sums.release(sums, MULTIPLIER, secret=first + n, threshold_delta=None))
                 for n in range(RUNS)
             ]
         )
@@ -122,7 +122,7 @@ def chance_of_naming(threshold: float, deviation: float, items: int) -> float:
 def test_the_threshold_spends_half_of_delta_and_not_more(multiplier: float, delta: float) -> None:
     """Over every number of private items: the largest chance is δ/2 (to a thousandth), by another formula."""
     common = np.ones((4000, 3), np.float32)
-    told = guaranteed._released(Sums.of(sp.csr_array(common)), multiplier, delta, False, None, False)
+    told = private._released(Sums.of(sp.csr_array(common)), multiplier, delta, False, None, False)
     assert told.threshold is not None
     deviation = multiplier / math.sqrt(SHARES["items"])
     chances = [chance_of_naming(told.threshold, deviation, k) for k in range(1, MOST_ITEMS + 1)]
@@ -135,7 +135,7 @@ def _with_private_items(items: int, empty: int) -> Sums:
     column = np.concatenate([np.tile([0, 1], 50), 2 + np.arange(items)])
     log = sp.csr_array((np.ones(len(row)), (row, column)), shape=(51, 2 + items + empty))
     ids = (Vocabulary.numbered(each) for each in log.shape)
-    return Sums.of(release.shortened(log, *ids))
+    return Sums.of(dp_sums.shortened(log, *ids))
 
 
 def test_private_items_of_one_user_are_named_with_chance_delta() -> None:
@@ -148,7 +148,7 @@ def test_private_items_of_one_user_are_named_with_chance_delta() -> None:
     assert (sums.items > 0).sum() == 2 + MOST_ITEMS
     named = 0
     for secret in range(1500):
-        told = release.release(sums, 0.5, secret=secret, threshold_delta=0.05)
+        told = dp_sums.release(sums, 0.5, secret=secret, threshold_delta=0.05)
         assert sums.items[told.items].all(), "a column that nobody has was named"
         named += int((told.items >= 2).any())
     assert abs(named - 75) < 4 * math.sqrt(1500 * 0.05 * 0.95)
@@ -158,6 +158,6 @@ def test_empty_columns_change_nothing() -> None:
     """Items that stand in a test part alone: with or without their columns the same is released."""
     few, many = (_with_private_items(30, empty) for empty in (0, 500))
     for secret in range(20):
-        one, other = (release.release(s, 0.5, secret=secret, threshold_delta=0.05) for s in (few, many))
+        one, other = (dp_sums.release(s, 0.5, secret=secret, threshold_delta=0.05) for s in (few, many))
         for name in ("activity", "items", "weights", "together"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

@@ -115,7 +115,7 @@ def _audited(
     progress: Progress,
 ) -> Audit:
     """Who was in, who was not, and everything that the attacks say of them."""
-    from infrec.distillation import guarantee as promise
+    from infrec.distillation import dp_accounting as promise
     from infrec.privacy import audit as attack
 
     released, about = opened(release)

@@ -46,13 +46,13 @@ def check_beside(place: Path) -> None:
 
 def record(dataset: str, split: Split, summary: Summary, *, seed: int, progress: Progress) -> Card:
     """Measure the summary against its source and against random users."""
-    from infrec.distillation import guarantee as promise
+    from infrec.distillation import dp_accounting as promise
 
     about = summary.about
     if summary.items != split.train.items:  # with (ε, δ) it has the items that may be named
-        from infrec.distillation import continuing
+        from infrec.distillation import update
 
-        split = continuing.split_over(split, continuing.joined(summary, split.train), summary)
+        split = update.split_over(split, update.joined(summary, split.train), summary)
         summary = summary.align_items(split.train.items)
     train = split.train
     watch = Stopwatch()

@@ -257,7 +257,7 @@ def distill(
     place = run_beside(out)
     from infrec.cli import card, fidelity, protection
     from infrec.data import Summary
-    from infrec.distillation import Config, continuing
+    from infrec.distillation import Config, update
 
     given: dict[str, object] = {"start": start and start.value, "targets": targets and targets.value}
     given |= {"hidden": hidden, "tau": tau, "steps": steps}
@@ -273,7 +273,7 @@ def distill(
     # Said before the data is read, which may take a while.
     before = None if previous is None else Summary.load(previous)
     if before is not None:
-        continuing.settings(before, run)
+        update.settings(before, run)
         run["previous"] = before
     else:
         run["mode"] = run["mode"] or Mode.discrete.value

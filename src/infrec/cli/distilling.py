@@ -54,11 +54,11 @@ class Source:
 
     def split(self, log: Interactions) -> Split:
         from infrec.cli import protection
-        from infrec.distillation import continuing
+        from infrec.distillation import update
         from infrec.splits import holdout
 
         if self.previous is not None:  # both over the items of both
-            log = continuing.over(log, continuing.joined(self.previous, log), self.previous)
+            log = update.over(log, update.joined(self.previous, log), self.previous)
         return protection.without_some(holdout(log, seed=self.seed), self.set_aside, self.seed)
 
 
@@ -124,7 +124,7 @@ def grid(run: dict[str, Any], train: Interactions) -> list[dict[str, Any]]:
     """The paper's search space, less what is fixed; the size of discrete rows is not searched."""
     from itertools import product
 
-    from infrec.distillation.config import search_space
+    from infrec.distillation.settings import search_space
 
     space = search_space(train.n_interactions / train.n_users, train.n_items)
     sized = run["mode"] == "discrete" or any(

@@ -173,9 +173,9 @@ def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple
                 f"made from this data, it holds some of what is measured, so give --seed {made}."
             )
         if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
-            from infrec.distillation import continuing
+            from infrec.distillation import update
 
-            split = continuing.split_over(split, continuing.joined(summary, split.train), summary)
+            split = update.split_over(split, update.joined(summary, split.train), summary)
         return split, summary.align_items(split.train.items)
     log = reading.load(path)
     if log.parts is not None:

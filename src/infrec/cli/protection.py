@@ -32,13 +32,13 @@ def settings(
                 "--catalogue says which items are public; expected --epsilon and --delta beside it."
             )
         return {}
-    from infrec.distillation import guarantee, guaranteed
+    from infrec.distillation import dp_accounting, private
 
-    guarantee.check(epsilon, delta)
+    dp_accounting.check(epsilon, delta)
     assert delta is not None
-    guaranteed.refuse({**run, "search": search})
+    private.refuse({**run, "search": search})
     if epsilon is not None and noise_multiplier is None:  # is the accountant there?
-        guarantee.multiplier_for(epsilon, delta, public_items=catalogue is not None)
+        dp_accounting.multiplier_for(epsilon, delta, public_items=catalogue is not None)
     items, info = (None, None) if catalogue is None else public_items(catalogue)
     return {
         "epsilon": epsilon,

@@ -59,9 +59,9 @@ class RunDirectory(checkpoints.RunDirectory):
 
 
 def _team() -> Team:
-    from infrec.distillation import devices
+    from infrec.distillation import batches
 
-    return devices.team()
+    return batches.team()
 
 
 def _agree(team: Team, identity: dict[str, Any]) -> None:

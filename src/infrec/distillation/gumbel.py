@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from infrec.distillation import gumbel_gpu, noise
+from infrec.distillation import counter_noise, gumbel_gpu
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt32
@@ -82,12 +82,12 @@ def _in_blocks(logits: Array, key: Array, tau: float, draws: int, g: Array | Non
     item = jax.lax.broadcasted_iota(jnp.uint32, (size, items), 1)
 
     def weights(block: Array, row: Array, t: Array) -> Array:
-        first, second = noise.stream(key, row, t.astype(jnp.uint32))
+        first, second = counter_noise.stream(key, row, t.astype(jnp.uint32))
         args = (block, first[:, None], second[:, None], item, 1.0 / tau)
         if tau >= SAFE_TAU:
-            return noise.gumbel_weights(*args, log2=noise.log2, exp2=noise.exp2)
-        power = noise.gumbel_weights(*args, log2=noise.log2, exp2=lambda y: y)
-        return noise.exp2(power - power.max(axis=1, keepdims=True))
+            return counter_noise.gumbel_weights(*args, log2=counter_noise.log2, exp2=counter_noise.exp2)
+        power = counter_noise.gumbel_weights(*args, log2=counter_noise.log2, exp2=lambda y: y)
+        return counter_noise.exp2(power - power.max(axis=1, keepdims=True))
 
     def block_of(start: Array) -> Array:
         # The last block is moved back to end at the last row; a row computed twice has the same value twice.

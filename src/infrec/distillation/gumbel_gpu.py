@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from infrec.distillation import noise
+from infrec.distillation import counter_noise
 
 if TYPE_CHECKING:
     from jaxtyping import Array
@@ -54,12 +54,12 @@ def summed(
 
         def draw(i: Array, acc: Array) -> Array:
             t = base + i
-            first, second = noise.stream_of_words(key0, key1, row, t.astype(jnp.uint32))
-            u = noise.uniform(noise.bits(item, first, second))
+            first, second = counter_noise.stream_of_words(key0, key1, row, t.astype(jnp.uint32))
+            u = counter_noise.uniform(counter_noise.bits(item, first, second))
             v = np.float32(1.0) - u
             # The GPU's log₂ has a small absolute error: near 1 a series keeps −ln u relatively exact.
             series = v * (np.float32(1.0) + v * (np.float32(0.5) + v * np.float32(1 / 3)))
-            exponential = jnp.where(v < np.float32(2.0**-7), series, -noise.LN2 * log2(u))
+            exponential = jnp.where(v < np.float32(2.0**-7), series, -counter_noise.LN2 * log2(u))
             w = exp2(z - np.float32(1.0 / tau) * log2(exponential))
             share = np.float32(1.0) / jnp.sum(w)
             if g is not None:

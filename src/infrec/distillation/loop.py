@@ -1,4 +1,6 @@
-"""The outer loop: steps, validation, the best summary so far, early stopping, checkpoints."""
+"""One step of distillation as compiled functions (logits → summary → loss → gradient → Adam), and the loop of
+steps: validation, the best summary so far, early stopping, checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +20,12 @@ import scipy.sparse as sp
 
 from infrec import machine
 from infrec.checkpoints import Interrupted, asked_to_stop, fingerprint
-from infrec.distillation import devices, starts
-from infrec.distillation import step as steps
-from infrec.distillation.blocks import Feed
+from infrec.distillation import batches, counter_noise, gumbel, objective, relaxations, start
+from infrec.distillation.batches import UserBatches, Users
 from infrec.distillation.checkpoint import RunDirectory
-from infrec.distillation.config import Config
-from infrec.distillation.others import MOST_ITEMS, Others
-from infrec.distillation.step import Data, State
+from infrec.distillation.leave_one_out import MOST_ITEMS, LeaveOneOutTargets
+from infrec.distillation.objective import Form
+from infrec.distillation.settings import Config
 from infrec.distillation.validation import Verdict
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import memory
@@ -32,11 +33,129 @@ from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
+    from jaxtyping import Array, Float, UInt32
+
     from infrec.contents import Artifact
-    from infrec.distillation.continuing import Past
+    from infrec.distillation.update import Past
+
+# Gradients of a mean over users are tiny; the usual 1e-8 would slow them.
+_ADAM = optax.scale_by_adam(eps=1e-12)
+
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+
+
+class State(NamedTuple):
+    """All that changes from step to step; a checkpoint is this and the best summary so far."""
+
+    logits: Array  # [users, items]
+    log_reg: Array  # ln λ
+    averaged: Array  # [users, items]: a running mean of the logits
+    adam: optax.ScaleByAdamState
+
+
+class Data(NamedTuple):
+    """What stays. Passed as an argument: a constant in a compiled function would be folded for minutes."""
+
+    sizes: Array  # [users]: interactions of each synthetic user (discrete)
+    mean_interactions: Array
+    key: UInt32[Array, " 2"]
+
+
+def begin(logits: Array, reg: float) -> State:
+    params = (jnp.array(logits), jnp.log(jnp.float32(max(reg, 1e-12))))
+    return State(*params, jnp.array(logits), _ADAM.init(params))
+
+
+@partial(jax.jit, static_argnums=(3,))
+def summary(logits: Array, data: Data, at: Array, config: Config) -> Float[Array, "users items"]:
+    """X̂ as it would be released at step `at`."""
+    if config.mode == "published":
+        return gumbel.multi_draw(logits, counter_noise.fold(data.key, at, 3), config.tau, config.draws or 1)
+    if config.mode == "soft":
+        return relaxations.soft(logits, config.tau, config.mass or 1.0)
+    return relaxations.top_mask(logits, data.sizes).astype(jnp.float32)
+
+
+def relaxed(logits: Array, data: Data, key: Array, config: Config) -> Array:
+    """X̂ as the gradient sees it."""
+    if config.mode == "published":
+        return gumbel.multi_draw(logits, counter_noise.fold(key, 1), config.tau, config.draws or 1)
+    if config.mode == "soft":
+        return relaxations.soft(logits, config.tau, config.mass or 1.0)
+    mask = relaxations.top_mask(jax.lax.stop_gradient(logits), data.sizes)
+    if config.surrogate == "softmax":
+        surrogate = relaxations.soft(logits, config.tau, config.mass or 1.0)
+    elif config.surrogate == "sigmoid":
+        surrogate = relaxations.sigmoid_surrogate(logits, mask, config.tau)
+    else:
+        surrogate = relaxations.identity_surrogate(logits, mask, config.tau)
+    return relaxations.straight_through(mask.astype(logits.dtype), surrogate)
+
+
+@partial(jax.jit, static_argnums=(4,))
+def gradient(
+    state: State, users: Users, data: Data, at: tuple[Array, Array], config: Config
+) -> tuple[Array, tuple[Array, Array]]:
+    """Loss and gradients of part `at[1]` of step `at[0]`."""
+    step_key = counter_noise.fold(data.key, at[0])
+    form = Form(
+        config.loss, config.hidden, config.hide_one, config.sharpness, config.user_power, config.depth,
+        "BF16_BF16_F32" if config.precision == "bfloat16" else config.precision,
+    )  # fmt: skip
+
+    def loss(params: tuple[Array, Array]) -> Array:
+        logits, log_reg = params
+        if not config.reg_rate:
+            log_reg = jax.lax.stop_gradient(log_reg)
+        return objective.total(
+            relaxed(logits, data, step_key, config),
+            jnp.exp(log_reg),
+            users,
+            counter_noise.fold(step_key, 2, at[1]),
+            form,
+            l1=config.l1,
+            mean_interactions=data.mean_interactions,
+        )
+
+    return batches.added_up(jax.value_and_grad(loss)((state.logits, state.log_reg)))
+
+
+@partial(jax.jit, static_argnums=(3,), donate_argnums=(0,))
+def advance(state: State, loss: Array, grads: tuple[Array, Array], config: Config, at: Array) -> State:
+    """Adam with a cosine rate. A step whose loss or gradient is not finite changes nothing."""
+    updates, adam = _ADAM.update(grads, state.adam)
+    fraction = jnp.clip(at / (config.steps or 1), 0.0, 1.0)
+    cosine = config.rate_end + (1 - config.rate_end) * 0.5 * (1 + jnp.cos(jnp.pi * fraction))
+    rate = jnp.float32(config.rate) * cosine
+    logits = state.logits - rate * updates[0]
+    averaged = config.average * state.averaged + (1 - config.average) * logits if config.average else logits
+    moved = State(logits, state.log_reg - config.reg_rate * cosine * updates[1], averaged, adam)
+    sound = jnp.isfinite(loss) & jnp.isfinite(grads[0]).all()
+    return jax.tree.map(lambda new, old: jnp.where(sound, new, old), moved, state)
+
+
+@partial(jax.jit, static_argnums=(4,), donate_argnums=(0,))
+def step(state: State, users: Users, data: Data, at: Array, config: Config) -> tuple[State, Array]:
+    """A whole step on one part: one compiled function."""
+    loss, grads = gradient(state, users, data, (at, jnp.uint32(0)), config)
+    return advance(state, loss, grads, config, at), loss
+
+
+def accumulated(
+    state: State, parts: list[Users], data: Data, at: Array, config: Config
+) -> tuple[State, Array]:
+    """A step whose gradient is the mean over several mini-batches."""
+    first: Any = np.uint32(0)
+    loss, grads = gradient(state, parts[0], data, (at, first), config)
+    for number, users in enumerate(parts[1:], start=1):
+        part: Any = np.uint32(number)
+        more = gradient(state, users, data, (at, part), config)
+        loss, grads = jax.tree.map(jnp.add, (loss, grads), more)
+    loss, grads = jax.tree.map(lambda a: a / len(parts), (loss, grads))
+    return advance(state, loss, grads, config, at), loss
+
 
 OnValidate = Callable[[Any, Sequence[float]], Verdict]
-SECONDS_BETWEEN_CHECKPOINTS = 30.0
 
 
 @dataclass
@@ -89,12 +208,12 @@ class _Run:
             )
             what = f"distilling {config.users:,} users × {train.shape[1]:,} items"
             machine.require_memory(needed, what, "use fewer synthetic users, or a smaller batch")
-        first, weights = starts.logits(train, config, past), None
+        first, weights = start.logits(train, config, past), None
         if past is not None:
             weights = np.ones(past.matrix.shape[0] + train.shape[0], np.float32)
             weights[: past.matrix.shape[0]] = past.weight
             train = sp.csr_array(sp.vstack([past.matrix, train]))
-        self.feed = Feed(
+        self.feed = UserBatches(
             train,
             batch=config.batch,
             parts=config.accumulate,
@@ -102,16 +221,21 @@ class _Run:
             on_gpu=self.on_gpu,
             weights=weights,
             others=partial(
-                Others.fit, train, sharpness=config.sharpness, weights=weights, seed=seed, progress=progress
+                LeaveOneOutTargets.fit,
+                train,
+                sharpness=config.sharpness,
+                weights=weights,
+                seed=seed,
+                progress=progress,
             )
             if config.targets == "others"
             else None,
         )
         words = generator(seed, "distillation").integers(0, 2**32, 2, dtype=np.uint32)
-        known: Any = (starts.row_sizes(train, config), np.float32(train.nnz / train.shape[0]), words)
-        self.data = Data(*devices.everywhere(known))
+        known: Any = (start.row_sizes(train, config), np.float32(train.nnz / train.shape[0]), words)
+        self.data = Data(*batches.everywhere(known))
         self.track, self.best = Track(), np.zeros((0, 0), np.float32)
-        self.state: State = devices.everywhere(steps.begin(jnp.asarray(first), config.reg))
+        self.state: State = batches.everywhere(begin(jnp.asarray(first), config.reg))
         self.times: list[float] = []
         self.loss = float("nan")
 
@@ -120,8 +244,8 @@ class _Run:
         """Score the summary as it is, re-choose λ, keep the best."""
         at = self.track.step
         number: Any = np.uint32(at)
-        x_hat: Any = steps.summary(self.state.averaged, self.data, number, self.compiled_for)
-        if devices.count() > 1:
+        x_hat: Any = summary(self.state.averaged, self.data, number, self.compiled_for)
+        if batches.count() > 1:
             x_hat = np.asarray(x_hat)  # each process judges it on its own device
         grid = self.config.reg_grid
         if self.config.reg_rate:
@@ -153,9 +277,9 @@ class _Run:
             at: Any = np.uint32(self.track.step)  # an array would belong to one device
             parts = [self.feed.at(self.track.step, part) for part in range(self.feed.parts)]
             if len(parts) == 1:
-                self.state, loss = steps.step(self.state, parts[0], self.data, at, self.compiled_for)
+                self.state, loss = step(self.state, parts[0], self.data, at, self.compiled_for)
             else:
-                self.state, loss = steps.accumulated(self.state, parts, self.data, at, self.compiled_for)
+                self.state, loss = accumulated(self.state, parts, self.data, at, self.compiled_for)
             losses.append(loss)
             self.track.step += 1
         values = np.asarray(jnp.stack(losses))
@@ -204,7 +328,7 @@ class _Run:
         arrays = {name: found.array(name, *shape, kind=kind) for name, (kind, shape) in kinds.items()}
         if any((arrays[name] < 0).any() for name in ("count", "square_logits", "square_reg", "best")):
             raise found.unsound("a count, a mean of squares or a weight is negative")
-        a: Any = devices.everywhere({name: array for name, array in arrays.items() if name != "best"})
+        a: Any = batches.everywhere({name: array for name, array in arrays.items() if name != "best"})
         adam = optax.ScaleByAdamState(
             a["count"][0], (a["mean_logits"], a["mean_reg"][0]), (a["square_logits"], a["square_reg"][0])
         )
@@ -273,7 +397,7 @@ def run(
             until = min(this.every - this.track.step % this.every, this.steps - this.track.step)
             this.advance(min(until, 25) if this.on_gpu else 1)
             this.report(before + time.monotonic() - began)
-            if stop is not None and directory is not None and devices.anybody(stop.is_set()):
+            if stop is not None and directory is not None and batches.anybody(stop.is_set()):
                 save()
                 at = f"stopped at step {this.track.step} of {this.steps}"
                 raise Interrupted(f"{at}; the checkpoint in {directory.path} resumes from there.")
@@ -305,7 +429,7 @@ def _checked(found: Artifact, steps: int) -> Track:
 
 
 def _log(reg: float) -> jax.Array:
-    return devices.everywhere(jnp.log(jnp.float32(max(reg, 1e-12))))
+    return batches.everywhere(jnp.log(jnp.float32(max(reg, 1e-12))))
 
 
 def _plain(row: dict[str, float]) -> dict[str, float | None]:

@@ -14,8 +14,8 @@ is near to the correlation of scores and targets.
 
 As published, targets and input are the same, t_u = x_u. With `hidden` > 0 a fresh random part of each user's
 items is taken out of the input and is the target; the items that stay in are masked in the softmax. With
-targets from others (`others.py`), as many interactions as were hidden are spread over the items not shown as
-everybody else's data would have it: a user then says where to predict from, but not what.
+targets from others (`leave_one_out.py`), as many interactions as were hidden are spread over the items not
+shown as everybody else's data would have it: a user then says where to predict from, but not what.
 
 The loss over all users is a sum, so users are taken in blocks and each block's gradient is finished before
 the next one starts: five matrix products per block, and no users × items array beyond a block.
@@ -30,7 +30,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from infrec.distillation import devices, noise
+from infrec.distillation import batches, counter_noise
+from infrec.distillation.batches import Users
 from infrec.kernels import ntk
 
 if TYPE_CHECKING:
@@ -40,16 +41,6 @@ Loss = Literal["multinomial", "standardised", "binary"]
 MASKED = np.float32(-1e9)
 # Where the logarithm of the binary loss goes on as its tangent: scores may leave (0, 1).
 EDGE = np.float32(1e-3)
-
-
-class Users(NamedTuple):
-    """Real users in blocks, as arrays for a compiled function. Rows of weight 0 are padding."""
-
-    x: Array  # [blocks, rows, items], uint8 where values allow it
-    user: Array  # [blocks, rows] uint32: the number of the user, names its random mask
-    weight: Array  # [blocks, rows] float32
-    total: Array  # float32: the sum of the weights, which is the number of users
-    wanted: Array | None = None  # [blocks, rows, items] in half precision: targets that come from others
 
 
 class Form(NamedTuple):
@@ -139,7 +130,7 @@ def _outer(
 ) -> tuple[Array, tuple[Array, Array]]:
     """Loss, and its gradients by X̂ and α: each device has those of its own users, added up once."""
     parts = (users.x, users.user, users.weight, users.wanted)
-    loss, g_x, g_alpha = devices.summed(partial(_sums, form=form), parts, x_hat, alpha, users.total, key)
+    loss, g_x, g_alpha = batches.summed(partial(_sums, form=form), parts, x_hat, alpha, users.total, key)
     return loss, (g_x, g_alpha)
 
 
@@ -199,9 +190,9 @@ def _shown_and_hidden(x: Array, user: Array, key: Array, form: Form) -> tuple[Ar
     values = x.astype(jnp.float32)
     if not form.hidden:
         return values, values, False
-    first, second = noise.stream(key, user, jnp.uint32(0))
+    first, second = counter_noise.stream(key, user, jnp.uint32(0))
     item = jax.lax.broadcasted_iota(jnp.uint32, x.shape, 1)
-    chance = noise.bits(item, first[:, None], second[:, None])
+    chance = counter_noise.bits(item, first[:, None], second[:, None])
     chosen = chance < np.uint32(round(form.hidden * (2**32 - 1)))
     if form.hide_one:
         lowest = jnp.where(x > 0, chance, np.uint32(2**32 - 1)).min(axis=1, keepdims=True)

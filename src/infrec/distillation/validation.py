@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from infrec.distillation import devices, objective
-from infrec.distillation.blocks import densified
+from infrec.distillation import batches, objective
+from infrec.distillation.batches import densify
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import ntk
 from infrec.randomness import generator
@@ -72,7 +72,7 @@ class Validator:
             rows = np.sort(generator(seed, "validation users").choice(rows, max_users, replace=False))
         rows = rows[np.argsort(held[rows], kind="stable")]  # blocks of users with equally many held-out items
         # Of several processes each judges on its own users, or all on the same where there are too few.
-        self._team = devices.team()
+        self._team = batches.team()
         self._parts = self._team.count if len(rows) >= self._team.count else 1
         rows = rows[self._team.index % self._parts :: self._parts]
         self._on_gpu = jax.default_backend() == "gpu"
@@ -118,7 +118,7 @@ def _held(train: sp.csr_array, held_out: sp.csr_array, n: float, rows: int) -> _
     shape = (blocks, rows, -1)
     item = item.reshape(shape)
     return _Held(
-        jnp.asarray(densified(train, np.arange(users), blocks * rows).reshape(shape)),
+        jnp.asarray(densify(train, np.arange(users), blocks * rows).reshape(shape)),
         jnp.asarray(item),
         jnp.asarray((item >= 0).sum(axis=2).max(axis=1).astype(np.int32)),
         jnp.asarray(weight.reshape(shape), jnp.float32),

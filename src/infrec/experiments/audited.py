@@ -82,7 +82,7 @@ def _release(
 
 def noisy_popularity(train: Interactions, multiplier: float, seed: int) -> Interactions:
     """Popularity alone, released under the same guarantee: the whole budget for the sum of x / |x|."""
-    from infrec.distillation.release import unit
+    from infrec.distillation.dp_sums import unit
 
     rng = generator(seed, "noisy popularity")
     counts = np.asarray(unit(train.matrix).sum(axis=0)).ravel()

@@ -105,7 +105,7 @@ class Experiment:
 
 def unusual(settings: Mapping[str, object]) -> dict[str, object]:
     """The settings of a distillation without those that it has here anyway: one cell, one name."""
-    from infrec.distillation.config import Config
+    from infrec.distillation.settings import Config
 
     mode = str(settings.get("mode", DEFAULT_MODE))
     usual = {**vars(Config.of(mode, targets=TARGETS)), "mode": DEFAULT_MODE}

@@ -39,11 +39,14 @@ def summary(
         if artifacts.is_artifact(place):
             return Summary.load(place)
         run = place.with_suffix(".run")
-        settings = {"targets": TARGETS, **dict(data.settings)}
+        settings: dict[str, Any] = {"targets": TARGETS, **dict(data.settings)}
+        settings = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()
+        }
         # With (ε, δ) the train part is the log: the promise is about its users. What items there are is
         # published with these datasets.
         guaranteed = "noise_multiplier" in settings
-        public = {"catalogue": split.train.items} if guaranteed else {}
+        public: dict[str, Any] = {"catalogue": split.train.items} if guaranteed else {}
         made = distill(
             split.train if guaranteed else split,
             data.users,
@@ -52,7 +55,7 @@ def summary(
             resume=True,
             progress=progress,
             **public,
-            **{name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()},
+            **settings,
         )
         made.save(place)
         shutil.rmtree(run, ignore_errors=True)

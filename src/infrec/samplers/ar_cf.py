@@ -24,7 +24,7 @@ from infrec.data.interactions import canonical
 from infrec.errors import ConfigError, NotFittedError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator as stream
-from infrec.samplers.adversaries import Adversaries, generator, profiles
+from infrec.samplers.ar_cf_networks import Adversaries, generator, profiles
 from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Vocabulary
 from infrec.data.arrow import from_numpy
 from infrec.data.interactions import canonical
-from infrec.distillation.config import Config, stated
+from infrec.distillation.settings import Config, given_only
 from infrec.errors import ConfigError, DataError
 from infrec.splits import Split
 
@@ -88,7 +88,7 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
         raise ConfigError(
             f"mode is {mode!r}, but the summary to continue is {about['mode']!r}; expected the same."
         )
-    changes = {name: value for name, value in stated(asked).items() if name not in SIZES}
+    changes = {name: value for name, value in given_only(asked).items() if name not in SIZES}
     Config.of(**{**changes, "mode": about["mode"]})  # says which of them is unknown or wrong
     size: dict[str, Any] = {
         "users": summary.n_users,

@@ -12,8 +12,8 @@ import numpy as np
 
 from infrec.data import Interactions, Vocabulary
 from infrec.data.summary import Summary
-from infrec.distillation import continuing
-from infrec.distillation.config import Config, stated
+from infrec.distillation import update
+from infrec.distillation.settings import Config, given_only
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
@@ -56,18 +56,18 @@ def distill(
     target: instead of `users`, the share of full-data quality (HR@100 on validation; with fewer than 500
     items, HR at a fifth of them) that the smallest summary reaches.
     previous: a summary to continue: it and the data become a new one, within its size and with its settings.
-    epsilon, delta: distil with user-level differential privacy (`guaranteed.py`), of a log and not of a
+    epsilon, delta: distil with user-level differential privacy (`private.py`), of a log and not of a
     split; noise_multiplier: its noise instead of ε; catalogue: the public list of items, if there is one.
     config, settings: `Config`, or single settings of it by name; the defaults are those of the mode.
     on_validate: judges a summary; by default ∞-AE on the validation items.
     run_directory: keeps checkpoints there, to be resumed with `resume=True` after any kind of end.
     """
     if not (epsilon is None and delta is None and noise_multiplier is None):
-        from infrec.distillation import guaranteed
+        from infrec.distillation import private
 
         sizes = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
         others = {"mode": mode, "config": config, "previous": previous, "on_validate": on_validate}
-        return guaranteed.distill(
+        return private.distill(
             data, epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier,
             catalogue=catalogue, users=users, seed=seed,
             run_directory=None if run_directory is None else Path(run_directory), resume=resume,
@@ -78,13 +78,13 @@ def distill(
         sizes = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
         if config is not None:
             raise ConfigError("config and previous are both given; expected single settings to change.")
-        carried = continuing.settings(previous, asked | sizes)
+        carried = update.settings(previous, asked | sizes)
         if isinstance(data, Split):
-            data = continuing.split_over(data, continuing.joined(previous, data.train), previous)
+            data = update.split_over(data, update.joined(previous, data.train), previous)
         else:
-            data = continuing.over(data, continuing.joined(previous, data), previous)
+            data = update.over(data, update.joined(previous, data), previous)
         train, val = _train_and_validation(data, carried.seed)
-        past = continuing.Past.of(previous, train.items)
+        past = update.Past.of(previous, train.items)
         complete = carried.resolved(
             n_users=past.represents + train.n_users,
             n_items=train.n_items,
@@ -105,7 +105,7 @@ def distill(
             raise ConfigError(
                 f"target is {target}; expected a share above 0 and at most 1, for example 0.95."
             )
-    chosen = stated(asked)
+    chosen = given_only(asked)
     base = replace(config, **chosen) if config is not None else Config.of(**{"mode": "discrete", **chosen})
     train, val = _train_and_validation(data, base.seed)
 
@@ -134,11 +134,11 @@ def _distilled(
     place: Path | None,
     resume: bool,
     progress: Progress,
-    past: continuing.Past | None = None,
+    past: update.Past | None = None,
 ) -> Summary:
     import jax
 
-    from infrec.distillation import loop, starts
+    from infrec.distillation import loop, start
     from infrec.distillation.checkpoint import RunDirectory
     from infrec.distillation.validation import Validator
     from infrec.kernels import accelerated
@@ -162,7 +162,7 @@ def _distilled(
     about = {
         "mode": config.mode,
         "start": config.start,
-        "start_meaning": starts.MEANING[config.start],
+        "start_meaning": start.MEANING[config.start],
         "targets": config.targets,
         "seed": config.seed,
         "steps": track.step,

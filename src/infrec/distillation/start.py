@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-    from infrec.distillation.config import Config
-    from infrec.distillation.continuing import Past
+    from infrec.distillation.settings import Config
+    from infrec.distillation.update import Past
 
 LARGEST_SHARE = 0.25  # of the items in one synthetic user
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions, Summary
-from infrec.distillation import Config, continuing, distill, objective, relaxations
-from infrec.distillation.blocks import Feed
+from infrec.distillation import Config, distill, objective, relaxations, update
+from infrec.distillation.batches import UserBatches
 from infrec.distillation.objective import Form
 from infrec.errors import ConfigError, DataError
 from infrec.models import InfiniteAE
@@ -26,7 +26,7 @@ QUICK = {"steps": 40, "validate_every": 10}
 def halves(small_log: Interactions) -> tuple[Interactions, Interactions]:
     """Two groups of users each; the second half's users know 20 items that the first half has never seen."""
     early, late = (small_log.select_users(np.arange(at, at + 60)) for at in (0, 60))
-    some = continuing.over(early, early.items)
+    some = update.over(early, early.items)
     column = some.matrix.indices
     first = keep(some, column < 40)
     narrow = Interactions.from_csr(
@@ -67,8 +67,8 @@ def test_it_knows_the_past_and_the_new(
     """Hidden items of both halves: neither is foreseen as well by a summary of the other one."""
 
     def quality(summary: Interactions, log: Interactions) -> float:
-        shown, hidden = hide(continuing.over(log, new.items), seed=3)
-        model = InfiniteAE(reg=1.0).fit(continuing.over(summary, new.items))
+        shown, hidden = hide(update.over(log, new.items), seed=3)
+        model = InfiniteAE(reg=1.0).fit(update.over(summary, new.items))
         scores = model.score(shown.matrix) - 1e6 * (shown.matrix.toarray() > 0)
         best = np.argsort(-scores, axis=1)[:, :10]
         found = np.take_along_axis(hidden.matrix.toarray(), best, axis=1).sum()
@@ -94,8 +94,8 @@ def test_a_weight_of_three_is_the_same_user_three_times(small_log: Interactions)
     few = small_log.matrix[:5]
     weights = np.array([3, 1, 1, 2, 1], np.float32)
     usual = {"batch": None, "parts": 1, "seed": 0, "on_gpu": False}
-    heavy = Feed(few, weights=weights, **usual).at(0, 0)  # type: ignore[arg-type]
-    repeated = Feed(few[np.repeat(np.arange(5), weights.astype(int))], **usual).at(0, 0)  # type: ignore[arg-type]
+    heavy = UserBatches(few, weights=weights, **usual).at(0, 0)  # type: ignore[arg-type]
+    repeated = UserBatches(few[np.repeat(np.arange(5), weights.astype(int))], **usual).at(0, 0)  # type: ignore[arg-type]
     x_hat = np.minimum(small_log.matrix[20:26].toarray(), 1.0)
     total = jax.jit(objective.total, static_argnames="form")
     key, form = jax.numpy.zeros(2, np.uint32), Form("standardised")
@@ -107,7 +107,7 @@ def test_a_weight_of_three_is_the_same_user_three_times(small_log: Interactions)
 def test_rounding_up_a_block_changes_nothing(small_log: Interactions) -> None:
     rows = small_log.matrix[np.arange(70) % 60]
     usual = {"batch": None, "parts": 1, "seed": 0, "on_gpu": False}
-    users = Feed(rows, **usual).at(0, 0)  # type: ignore[arg-type]
+    users = UserBatches(rows, **usual).at(0, 0)  # type: ignore[arg-type]
     assert users.x.shape == (1, 128, 60) and float(users.total) == float(users.weight.sum()) == 70
 
 
@@ -121,7 +121,7 @@ def test_it_starts_where_the_old_one_ended(mode: str) -> None:
     else:
         before = np.asarray(relaxations.soft(3 * rng.normal(size=(6, 30)), config.tau, 8.0))
     matrix = Interactions.from_csr(before).matrix
-    past = continuing.Past(matrix, 10.0, 60, 1, "popularity")
+    past = update.Past(matrix, 10.0, 60, 1, "popularity")
     logits = past.logits(config, np.random.default_rng(1))
     if mode == "discrete":
         again = relaxations.top_mask(logits, np.diff(matrix.indptr))
@@ -135,16 +135,16 @@ def test_it_starts_where_the_old_one_ended(mode: str) -> None:
 def test_numbers_and_texts_meet_as_texts() -> None:
     one = Interactions.from_csr(np.eye(3), items=[1, 2, 10], titles=["one", "two", "ten"])
     other = Interactions.from_csr(np.eye(2), items=["2", "x"], titles=["II", "X"])
-    items = continuing.joined(one, other)
+    items = update.joined(one, other)
     assert items.ids.to_pylist() == ["1", "10", "2", "x"]
-    moved = continuing.over(one, items, other)
+    moved = update.over(one, items, other)
     np.testing.assert_array_equal(moved.matrix.toarray(), [[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]])
     assert moved.titles is not None and moved.titles.to_pylist() == ["one", "ten", "two", "X"]
 
 
 def test_without_new_items_the_vocabulary_stays(old: Summary) -> None:
     log = Interactions.from_csr(np.eye(2), items=["i03", "i01"])
-    assert continuing.joined(old, log) == old.items
+    assert update.joined(old, log) == old.items
 
 
 # ---- asking wrongly ----------------------------------------------------------------------------------------

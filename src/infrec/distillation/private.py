@@ -1,6 +1,6 @@
 """Distillation with user-level differential privacy, (ε, δ).
 
-real users → noisy sums (`release.py`, the only thing that costs ε and δ) → invented users (`population.py`)
+real users → noisy sums (`dp_sums.py`, the only thing that costs ε and δ) → invented users (`dp_sums.py`)
 → the usual distillation, whose start, row sizes, λ, validation and early stopping only ever see invented
 users. docs/guarantee.md has the proof.
 
@@ -28,10 +28,9 @@ from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.interactions import canonical
 from infrec.data.parsing import CANONICAL_INTEGER
 from infrec.data.summary import Summary
-from infrec.distillation import guarantee
-from infrec.distillation.config import stated
-from infrec.distillation.population import Population
-from infrec.distillation.release import BINS, Release, Sums, release, shortened
+from infrec.distillation import dp_accounting
+from infrec.distillation.dp_sums import BINS, Population, Release, Sums, release, shortened
+from infrec.distillation.settings import given_only
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
@@ -75,7 +74,7 @@ def distill(
     """
     import jax
 
-    settings = stated(settings)
+    settings = given_only(settings)
     if jax.process_count() > 1:
         raise ConfigError(
             f"{jax.process_count()} processes work together; expected one: each would draw and spend its own "
@@ -87,13 +86,13 @@ def distill(
             "itself: all its interactions are used, or the train part where it has a column `split`."
         )
     refuse(settings)
-    guarantee.check(epsilon, delta)
+    dp_accounting.check(epsilon, delta)
     assert delta is not None
     if (epsilon is None) == (noise_multiplier is None):
         raise ConfigError("expected exactly one of epsilon and noise_multiplier.")
     public = catalogue is not None
     if epsilon is not None:
-        noise_multiplier = guarantee.multiplier_for(epsilon, delta, public_items=public)
+        noise_multiplier = dp_accounting.multiplier_for(epsilon, delta, public_items=public)
     sigma = float(noise_multiplier or 0.0)
     if not (np.isfinite(sigma) and sigma >= LEAST_NOISE):
         raise ConfigError(
@@ -105,7 +104,7 @@ def distill(
     told = _released(user_sums(data, catalogue), sigma, delta, public, place, resume)
     over = None if catalogue is None else _nobody(catalogue, catalogue_info)
     made = _from_invented(told, data, over, settings, place, resume, progress)
-    promise = guarantee.statement(sigma, delta, epsilon=epsilon, public_items=public)
+    promise = dp_accounting.statement(sigma, delta, epsilon=epsilon, public_items=public)
     return replace(made, about={**made.about, "guarantee": promise})
 
 
@@ -174,7 +173,7 @@ def _released(
             return Release(**kept, deviation=found.number("deviation"), threshold=threshold)
     secret = secrets.randbits(SECRET_BITS)
     told = release(sums, sigma, secret=secret, threshold_delta=None if public else delta / 2)
-    guarantee.check_users(delta, told.users)
+    dp_accounting.check_users(delta, told.users)
     if place is not None:
         facts = {"identity": identity, "deviation": told.deviation, "threshold": told.threshold}
         artifacts.write(
@@ -194,7 +193,7 @@ def _from_invented(
     progress: Progress,
 ) -> Summary:
     """Invented users from what was released, then the usual distillation of these."""
-    from infrec.distillation import api
+    from infrec.distillation.distill import distill
 
     people = Population.fit(told, seed=settings["seed"], progress=progress)
     count = int(np.clip(500 * round(told.users / 500), FEWEST, MOST))
@@ -202,7 +201,7 @@ def _from_invented(
     if "config" not in settings:  # invented people may be learnt by heart
         settings = {"targets": "own", **settings, "steps": settings.get("steps") or INVENTED_STEPS}
     run = None if place is None else place / "distillation"
-    made = api.distill(invented, run_directory=run, resume=resume, progress=progress, **settings)
+    made = distill(invented, run_directory=run, resume=resume, progress=progress, **settings)
     facts = {
         "start_meaning": "Distilled from invented users, who were drawn from noisy sums over the real ones.",
         "source": {"users": round(told.users), "items": invented.n_items, "invented_users": count},

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
-from infrec.distillation import Config, distill, starts
-from infrec.distillation.config import MODES
+from infrec.distillation import Config, distill, start
+from infrec.distillation.settings import MODES
 from infrec.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -146,10 +146,10 @@ class TestBadInput:
 class TestStarts:
     def test_row_sizes_follow_the_data_and_keep_the_total(self, small_log: Interactions) -> None:
         config = Config(users=40, per_user=7.25, size_power=1.0)
-        sizes = starts.row_sizes(small_log.matrix, config)
+        sizes = start.row_sizes(small_log.matrix, config)
         assert sizes.sum() == 290
         assert (np.diff(sizes) >= 0).all() and sizes.min() >= 1
-        even = starts.row_sizes(small_log.matrix, Config(users=40, per_user=7.25, size_power=0.0))
+        even = start.row_sizes(small_log.matrix, Config(users=40, per_user=7.25, size_power=0.0))
         assert even.sum() == 290 and set(even) == {7, 8}
         assert sizes.std() > even.std()
 
@@ -159,16 +159,16 @@ class TestStarts:
         dense = small_log.matrix.toarray()
         shuffled = np.stack([rng.permutation(column) for column in dense.T]).T
         config = Config(users=10, start="popularity")
-        one, other = (starts.logits(Interactions.from_csr(x).matrix, config) for x in (dense, shuffled))
+        one, other = (start.logits(Interactions.from_csr(x).matrix, config) for x in (dense, shuffled))
         np.testing.assert_array_equal(one, other)
 
     def test_users_start_is_rows_of_users(self, small_log: Interactions) -> None:
-        found = starts.logits(small_log.matrix, Config(users=10, start="users", start_noise=0.0))
+        found = start.logits(small_log.matrix, Config(users=10, start="users", start_noise=0.0))
         rows = {tuple(row) for row in small_log.matrix.toarray()}
         assert all(tuple(row) in rows for row in found)
 
     def test_an_item_nobody_has(self) -> None:
         likes = np.random.default_rng(0).random((30, 12)) < 0.4
         likes[:, 3] = False
-        found = starts.logits(Interactions.from_csr(likes).matrix, Config(users=5))
+        found = start.logits(Interactions.from_csr(likes).matrix, Config(users=5))
         assert np.isfinite(found).all()

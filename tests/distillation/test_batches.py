@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infrec.distillation.blocks import Feed, densified, densified_there
+from infrec.distillation.batches import UserBatches, densify, densify_on_device
 
 
 @settings(max_examples=20, deadline=None)
@@ -20,7 +20,7 @@ def test_only_stored_values_travel_and_arrive_where_they_belong(seed: int, fract
     if not fractional:
         matrix.data[:] = 1
     rows = rng.permutation(9)[: rng.integers(1, 9)]
-    there, here = densified_there(matrix, rows, 10), densified(matrix, rows, 10)
+    there, here = densify_on_device(matrix, rows, 10), densify(matrix, rows, 10)
     assert there.dtype == here.dtype
     np.testing.assert_array_equal(np.asarray(there), here)
 
@@ -29,7 +29,9 @@ def test_only_stored_values_travel_and_arrive_where_they_belong(seed: int, fract
 def test_an_accelerator_is_fed_the_same_users(batch: int | None) -> None:
     matrix = sp.random_array((50, 12), density=0.3, rng=np.random.default_rng(0), format="csr")
     matrix = sp.csr_array(matrix.astype(bool), dtype=np.float32)
-    one, other = (Feed(matrix, batch=batch, parts=1, seed=3, on_gpu=on_gpu) for on_gpu in (False, True))
+    one, other = (
+        UserBatches(matrix, batch=batch, parts=1, seed=3, on_gpu=on_gpu) for on_gpu in (False, True)
+    )
     for at in range(2):
         here, there = one.at(at, 0), other.at(at, 0)
         np.testing.assert_array_equal(here.x, there.x)

@@ -39,7 +39,7 @@ COLUMNS = 2_048
 
 
 @dataclass(frozen=True, eq=False)
-class Others:
+class LeaveOneOutTargets:
     """The item model of all users, and how to leave one of them out of it."""
 
     inverse: NDArray[np.float32]  # P over the items that have a model

@@ -199,7 +199,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 OPTIONAL = frozenset(name for name, kind in Config.kinds().items() if kind.none)
 
 
-def stated(asked: Mapping[str, Any]) -> dict[str, Any]:
+def given_only(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What was asked for. None says nothing, but for settings that may be None (patience: never stop)."""
     return {name: value for name, value in asked.items() if value is not None or name in OPTIONAL}
 

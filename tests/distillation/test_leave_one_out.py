@@ -18,11 +18,11 @@ from scipy.special import log_softmax
 
 from infrec.data import Interactions
 from infrec.data.synthetic import generate
-from infrec.distillation import devices, distill, objective, others
-from infrec.distillation.blocks import Feed
-from infrec.distillation.config import Config
+from infrec.distillation import batches, distill, leave_one_out, objective
+from infrec.distillation.batches import UserBatches
+from infrec.distillation.leave_one_out import LeaveOneOutTargets
 from infrec.distillation.objective import Form
-from infrec.distillation.others import Others
+from infrec.distillation.settings import Config
 from infrec.errors import ConfigError, SolveError
 from infrec.models import EASE
 
@@ -51,7 +51,7 @@ def _by_hand(x: np.ndarray, user: int, reg: float, weight: np.ndarray) -> np.nda
 def test_scores_are_those_of_the_model_without_the_user(weighted):
     x = _matrix()
     weights = (0.5 + RNG.random(x.shape[0])).astype(np.float32) if weighted else None
-    model = Others.fit(x, weights=weights)
+    model = LeaveOneOutTargets.fit(x, weights=weights)
     found = model.scores(x, np.arange(x.shape[0]))
     for user in range(x.shape[0]):
         wanted = _by_hand(x.toarray().astype(np.float64), user, model.reg, model.weight.astype(np.float64))
@@ -64,7 +64,7 @@ def test_counts_of_any_size_leave_the_user_out_as_exactly(scale):
     rng = np.random.default_rng(0)
     x = (rng.random((60, 150)) < 0.2) * np.ceil(scale * rng.lognormal(0, 1.5, (60, 150)))
     counts = sp.csr_array(x.astype(np.float32))
-    model = Others.fit(counts, sharpness=0.25)
+    model = LeaveOneOutTargets.fit(counts, sharpness=0.25)
     found = model.scores(counts, np.arange(60))
     for user in range(0, 60, 7):
         wanted = _by_hand(x, user, model.reg, np.ones(60))
@@ -74,15 +74,15 @@ def test_counts_of_any_size_leave_the_user_out_as_exactly(scale):
 def test_weights_that_float32_cannot_hold_together_are_refused():
     x = np.where(RNG.random((16, 18)) < 0.3, 10.0 ** RNG.uniform(-22, 22, (16, 18)), 0.0)
     with pytest.raises(SolveError, match="--targets own"):
-        Others.fit(sp.csr_array(x.astype(np.float32)))
+        LeaveOneOutTargets.fit(sp.csr_array(x.astype(np.float32)))
 
 
 def test_without_leaving_out_it_is_our_ease():
     x = _matrix()
-    model = Others.fit(x)
-    scores = Others(model.inverse, model.items, np.zeros(x.shape[0], np.float32), model.reg).scores(
-        x, np.arange(x.shape[0])
-    )
+    model = LeaveOneOutTargets.fit(x)
+    scores = LeaveOneOutTargets(
+        model.inverse, model.items, np.zeros(x.shape[0], np.float32), model.reg
+    ).scores(x, np.arange(x.shape[0]))
     log = Interactions.from_csr(x)
     plain = EASE(reg=model.reg).fit(log).score(x)
     plain = (plain - plain.mean(1, keepdims=True)) / plain.std(1, keepdims=True)
@@ -94,19 +94,21 @@ def test_without_leaving_out_it_is_our_ease():
 def test_an_items_score_does_not_depend_on_having_it(user, item):
     """Whether the user has the item enters neither through the model nor through the user's own history."""
     x = _matrix().toarray()
-    model = Others.fit(sp.csr_array(x))
+    model = LeaveOneOutTargets.fit(sp.csr_array(x))
     raw = []
     for has in (0.0, 1.0):
         x[user, item] = has
         p = np.linalg.inv(x.T @ x + model.reg * np.eye(x.shape[1])).astype(np.float32)
         own = sp.csr_array(x[[user]])
-        raw.append(others._without_self(own.toarray(), own @ p, np.diag(p), np.ones(1, np.float32))[0, item])
+        raw.append(
+            leave_one_out._without_self(own.toarray(), own @ p, np.diag(p), np.ones(1, np.float32))[0, item]
+        )
     assert raw[0] == pytest.approx(raw[1], abs=1e-4)
 
 
 def test_powers_on_a_device_are_the_same():
     x = _matrix()
-    model = Others.fit(x)
+    model = LeaveOneOutTargets.fit(x)
     who = np.arange(5, 25)
     there = model.on_device(x[who].toarray(), model.weight[who], np.float32(model.sharpness))
     np.testing.assert_allclose(np.asarray(there), model.powers(x, who), atol=2e-3)
@@ -115,9 +117,9 @@ def test_powers_on_a_device_are_the_same():
 
 def test_unpopular_items_and_users_beyond_the_limits(monkeypatch):
     x = _matrix(60, 20)
-    monkeypatch.setattr(others, "MOST_ITEMS", 12)
-    monkeypatch.setattr(others, "MOST_USERS", 30)
-    model = Others.fit(x)
+    monkeypatch.setattr(leave_one_out, "MOST_ITEMS", 12)
+    monkeypatch.setattr(leave_one_out, "MOST_USERS", 30)
+    model = LeaveOneOutTargets.fit(x)
     assert model.inverse.shape == (12, 12) and (model.weight > 0).sum() == 30
     scores = model.scores(x, np.arange(60))
     rest = np.setdiff1d(np.arange(20), model.items)
@@ -137,11 +139,13 @@ def test_settings_are_those_under_which_others_predict_best():
         z = np.array([_by_hand(x, user, reg, np.ones(len(x))) for user in range(len(x))])
         return float(np.mean((x * log_softmax(beta * z, axis=1)).sum(1) / np.sqrt(x.sum(1))))
 
-    values = {(reg, 1.0 / t): likely(reg, 1.0 / t) for reg in others.GRID for t in others.FLATTER}
+    values = {
+        (reg, 1.0 / t): likely(reg, 1.0 / t) for reg in leave_one_out.GRID for t in leave_one_out.FLATTER
+    }
     best = max(values, key=lambda each: values[each])
-    assert others.GRID[0] < best[0] < others.GRID[-1]  # or the test would say little
-    assert 1.0 / others.FLATTER[-1] < best[1] < 1.0
-    model = Others.fit(log.matrix, sharpness=1.0)
+    assert leave_one_out.GRID[0] < best[0] < leave_one_out.GRID[-1]  # or the test would say little
+    assert 1.0 / leave_one_out.FLATTER[-1] < best[1] < 1.0
+    model = LeaveOneOutTargets.fit(log.matrix, sharpness=1.0)
     assert (model.reg, model.sharpness) == best
 
 
@@ -183,10 +187,10 @@ def test_targets_change_the_summary(small_log):
 # ---- processors without half precision ---------------------------------------------------------------------
 def test_wider_targets_hold_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = _matrix()
-    fit = partial(Others.fit, matrix, sharpness=0.5)
-    feeds = [Feed(matrix, batch=None, parts=1, seed=3, on_gpu=False, others=fit) for _ in range(2)]
+    fit = partial(LeaveOneOutTargets.fit, matrix, sharpness=0.5)
+    feeds = [UserBatches(matrix, batch=None, parts=1, seed=3, on_gpu=False, others=fit) for _ in range(2)]
     narrow = feeds[0].at(0, 0).wanted
-    monkeypatch.setattr(devices, "half_precision", lambda: np.float32)
+    monkeypatch.setattr(batches, "half_precision", lambda: np.float32)
     wide = feeds[1].at(0, 0).wanted
     assert narrow is not None and wide is not None
     assert (narrow.dtype, wide.dtype) == (jnp.float16, jnp.float32)
@@ -199,9 +203,9 @@ def test_targets_on_a_processor_without_f16c() -> None:
     code = (
         "import jax, numpy as np, scipy.sparse as sp\n"
         "from functools import partial\n"
-        "from infrec.distillation import devices\n"
-        "from infrec.distillation.blocks import Feed\n"
-        "from infrec.distillation.others import Others\n"
+        "from infrec.distillation import batches\n"
+        "from infrec.distillation.batches import UserBatches\n"
+        "from infrec.distillation.leave_one_out import LeaveOneOutTargets\n"
         "x = sp.csr_array((np.random.default_rng(0).random((40, 30)) < 0.3).astype(np.float32))\n"
         "feed = Feed(x, batch=None, parts=1, seed=3, on_gpu=False, others=partial(Others.fit, x))\n"
         "wanted = feed.at(0, 0).wanted\n"
