@@ -27,12 +27,13 @@ from typing import Any
 
 import numpy as np
 
+from infrec.cli import launchers
 from infrec.data.datasets import find_sources
 from infrec.data.partition_writer import prepare
 from infrec.data.partitioned import PartitionedLog
 from infrec.data.synthetic import write_parquet
-from infrec.kernels import memory, processes
-from infrec.kernels.sharded import Team
+from infrec.kernels import devices
+from infrec.kernels.collectives import Team
 from infrec.models import InfiniteAE
 from infrec.splits import holdout
 
@@ -129,7 +130,7 @@ def ran(data: Path, out: Path, count: int, arguments: argparse.Namespace) -> dic
 def estimate(dataset: PartitionedLog, count: int, arguments: argparse.Namespace) -> int:
     most = max(dataset.partitions, key=lambda facts: facts["rows"])
     judges = min(20_000, len(dataset.users)) // count if arguments.reg == "auto" else 0
-    return memory.streamed_fit(
+    return devices.streamed_fit(
         arguments.centres,
         len(dataset.items),
         processes=count,
@@ -200,9 +201,9 @@ def at_once(job: str, data: Path, teams: list[tuple[int, list[int]]], arguments:
 def worker(job: str, data: str, index: str, count: str, meet: str, core: str, asked: str) -> None:
     """One of the processes, on one core from the start: JAX makes as many threads as it may use cores."""
     os.sched_setaffinity(0, {int(core)})
-    here = processes.Place(int(index), int(count), meet)
-    print(JOBS[job](data, processes.join(here), **json.loads(asked)), flush=True)
-    processes.leave(here)
+    here = launchers.Place(int(index), int(count), meet)
+    print(JOBS[job](data, launchers.join(here), **json.loads(asked)), flush=True)
+    launchers.leave(here)
 
 
 def fit_pass(data: str, team: Team, centres: int, **_: int) -> float:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from infrec import machine
-from infrec.kernels import accelerated, blocked, memory
+from infrec.kernels import devices, ridge_gpu
 
 USERS, ITEMS = 9_000, 4_000
 CENTRES = 3_000
@@ -30,7 +30,7 @@ def exact_cpu() -> tuple[int, Callable[[], Any]]:
 
     split = made(USERS)
     model = InfiniteAE(solver="exact")
-    return memory.exact_fit(USERS, ITEMS), lambda: model.fit(split.train, validation=split.val)
+    return devices.exact_fit(USERS, ITEMS), lambda: model.fit(split.train, validation=split.val)
 
 
 def nystrom_cpu() -> tuple[int, Callable[[], Any]]:
@@ -39,7 +39,7 @@ def nystrom_cpu() -> tuple[int, Callable[[], Any]]:
     split = made(20_000)
     model = InfiniteAE(solver="nystrom", centres=CENTRES)
     kept = min(20_000, split.train.n_users)
-    needed = memory.nystrom_fit(CENTRES, ITEMS, kept=kept)
+    needed = devices.nystrom_fit(CENTRES, ITEMS, kept=kept)
     return needed, lambda: model.fit(split.train, validation=split.val)
 
 
@@ -63,7 +63,7 @@ def streamed_cpu() -> tuple[int, Callable[[], Any]]:
         InfiniteAE(centres=CENTRES).fit_prepared(dataset)
         shutil.rmtree(folder)
 
-    return memory.streamed_fit(CENTRES, len(dataset.items), **size), job
+    return devices.streamed_fit(CENTRES, len(dataset.items), **size), job
 
 
 def distillation_cpu() -> tuple[int, Callable[[], Any]]:
@@ -73,17 +73,17 @@ def distillation_cpu() -> tuple[int, Callable[[], Any]]:
 
     jnp.zeros(3).block_until_ready()
     split = made(4_000)
-    needed = memory.distillation(500, split.train.n_items, batch=1024, judges=4_000)
+    needed = devices.distillation(500, split.train.n_items, batch=1024, judges=4_000)
     return needed, lambda: distill(split, users=500, batch=1024, steps=3, validate_every=3)
 
 
 def exact_accelerator() -> tuple[int, Callable[[], Any]]:
     split = made(40_000)
     rows = split.train.matrix
-    needed = memory.exact_on_device(
-        rows.shape[0], ITEMS, tile=blocked.tile_for(rows.shape[0]), columns=min(blocked.COLUMNS, ITEMS)
+    needed = ridge_gpu.exact_on_device(
+        rows.shape[0], ITEMS, tile=ridge_gpu.tile_for(rows.shape[0]), columns=min(ridge_gpu.COLUMNS, ITEMS)
     )
-    return needed, lambda: accelerated.solver(rows, 1, "float32")(5.0)
+    return needed, lambda: devices.solver(rows, 1, "float32")(5.0)
 
 
 def nystrom_accelerator() -> tuple[int, Callable[[], Any]]:
@@ -91,7 +91,7 @@ def nystrom_accelerator() -> tuple[int, Callable[[], Any]]:
 
     split = made(40_000)
     model = InfiniteAE(solver="nystrom", centres=8_000, reg=5)
-    needed = memory.nystrom_on_device(8_000, ITEMS, block=memory.nystrom_block(8_000))
+    needed = devices.nystrom_on_device(8_000, ITEMS, block=devices.nystrom_block(8_000))
     return needed, lambda: model.fit(split.train)
 
 
@@ -134,7 +134,7 @@ def evaluation() -> tuple[int, Callable[[], Any]]:
 
     split = made(400_000, per_user=12)
     model = PopRec().fit(split.train)
-    needed = memory.evaluation(split.train.n_users, ITEMS, split.test.n_interactions)
+    needed = devices.evaluation(split.train.n_users, ITEMS, split.test.n_interactions)
     return needed, lambda: evaluate(model, split)
 
 
@@ -194,7 +194,7 @@ def main() -> None:
     if arguments.child:
         child(arguments.child)
         return
-    here = [name for name in JOBS if not name.endswith("accelerator") or accelerated.device() is not None]
+    here = [name for name in JOBS if not name.endswith("accelerator") or devices.device() is not None]
     found = []
     for name in arguments.only or here:
         words = [sys.executable, __file__, "--child", name]

@@ -30,7 +30,7 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.synthetic import _blocks
 from infrec.data.synthetic_world import World
 from infrec.evaluation import evaluate
-from infrec.kernels import accelerated, memory, ridge
+from infrec.kernels import devices, ridge
 from infrec.models import InfiniteAE
 from infrec.search import choose
 from infrec.splits import Split, holdout
@@ -69,7 +69,7 @@ def main() -> None:
     unknown = [name for name in arguments.jobs if name not in JOBS]
     if unknown:
         parser.error(f"there is no job {unknown[0]!r}; there is {', '.join(JOBS)}")
-    device = accelerated.device() or "cpu"
+    device = devices.device() or "cpu"
     for name in arguments.jobs or JOBS:
         begin = time.perf_counter()
         found = JOBS[name](arguments)
@@ -81,19 +81,19 @@ def exact(arguments: argparse.Namespace) -> dict[str, Any]:
     """The stages of an exact solve, twice: the first λ compiles, the second does not."""
     log = made(arguments, 3000)
     x = log.matrix
-    if accelerated.device() is None:
+    if devices.device() is None:
         seconds, _ = timed(lambda: InfiniteAE(reg=REG, solver="exact").fit(log))
         return {**shape(log), "fit": seconds}
-    from infrec.kernels.blocked import BlockedRidge
+    from infrec.kernels.ridge_gpu import TiledRidge
 
-    built, held = timed(lambda: BlockedRidge(x))
+    built, held = timed(lambda: TiledRidge(x))
     added = ridge.shift(held.diagonal, reg=REG, scale="mean_diagonal")
     rounds = []
     for _ in range(2):
         factor, _ = timed(lambda: held.factorise(added))
         solve, _ = timed(held.solve)
         rounds.append({"factor": factor, "solve": solve})
-    needed, _, _ = accelerated.exact_needs(log.n_users, log.n_items, "float32")
+    needed, _, _ = devices.exact_fit_budget(log.n_users, log.n_items, "float32")
     return {**shape(log), "kernel": built, "rounds": rounds, "estimate": needed, **peak()}
 
 
@@ -105,12 +105,12 @@ def nystrom(arguments: argparse.Namespace) -> dict[str, Any]:
     model = InfiniteAE(reg=REG, solver="nystrom", centres=arguments.centres)
     model.fit(log, progress=lambda *_, **__: marks.append(time.perf_counter() - begin))
     total = time.perf_counter() - begin
-    block = memory.nystrom_block(arguments.centres)
+    block = devices.nystrom_block(arguments.centres)
     return {
         **shape(log),
         "centres": arguments.centres,
         "seconds": {"until the first block": marks[0], "pass": marks[-1] - marks[0], "total": total},
-        "estimate": memory.nystrom_on_device(arguments.centres, log.n_items, block=block),
+        "estimate": devices.nystrom_on_device(arguments.centres, log.n_items, block=block),
         **peak(),
     }
 
@@ -290,7 +290,7 @@ def shape(log: Interactions) -> dict[str, int]:
 
 def peak() -> dict[str, int]:
     """The most memory that JAX held on the accelerator."""
-    if accelerated.device() is None:
+    if devices.device() is None:
         return {}
     import jax
 

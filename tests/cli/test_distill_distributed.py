@@ -23,13 +23,13 @@ import pytest
 from infrec.checkpoints import asked_to_stop
 from infrec.cli import guard, together
 from infrec.cli.distilling import Source
+from infrec.cli.launchers import Place
 from infrec.cli.reading import Reading
 from infrec.data import Summary
 from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource
 from infrec.data.synthetic import generate
 from infrec.errors import InfrecError
-from infrec.kernels.processes import Place
 from infrec.progress import Progress, silent
 from tests.cli.conftest import Infrec
 

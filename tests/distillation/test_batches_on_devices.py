@@ -18,7 +18,7 @@ import sys
 import numpy as np
 processes, index, port, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 if processes > 1:
-    from infrec.kernels import processes as many
+    from infrec.cli import launchers as many
     team = many.join(many.Place(index, processes, f"127.0.0.1:{port}"))
 from infrec.data.synthetic import generate
 from infrec.distillation import distill

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels import accelerated, gram, nystrom, nystrom_device
+from infrec.kernels import devices, gram, nystrom, nystrom_gpu
 
 D = 25
 
@@ -59,7 +59,7 @@ def test_neither_order_nor_blocks_matter(order: list[int], block: int, seed: int
 
 def test_large_blocks_are_cut(x: sp.csr_array, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = alpha(x, x[:9])
-    monkeypatch.setattr(nystrom.memory, "nystrom_block", lambda centres: 7)
+    monkeypatch.setattr(nystrom.devices, "nystrom_block", lambda centres: 7)
     np.testing.assert_allclose(alpha(x, x[:9]), whole, rtol=1e-9, atol=1e-12)
 
 
@@ -115,10 +115,10 @@ def test_the_accelerators_sums_are_the_same(x: sp.csr_array, weighted: bool) -> 
     rows = sp.csr_array(x * 0.7) if weighted else x
     features = nystrom.Features.of(rows[:9])
     here = nystrom.accumulate(nystrom.same(rows, 23), features, columns=D)
-    there = nystrom_device.DeviceSums(features, D)
+    there = nystrom_gpu.DeviceSums(features, D)
     for block, _ in nystrom.same(rows, 23):
         there.add(features, block, block)
-    there_too = nystrom_device.DeviceSums(features, D)
+    there_too = nystrom_gpu.DeviceSums(features, D)
     there_too.add(features, rows, rows.copy())
     for sums in (there.finished(), there_too.finished()):
         assert (sums.rows, sums.diagonal) == (here.rows, pytest.approx(here.diagonal))
@@ -132,10 +132,10 @@ def test_the_accelerators_factor_is_the_same(x: sp.csr_array, depth: int) -> Non
     weighted = sp.csr_array(x * np.float32(0.7))
     for rows in (x[:9], weighted[:9], sp.csr_array(sp.vstack([x[:5], x[:5]]))):
         here = nystrom.Features.of(rows, depth=depth)
-        there = nystrom_device.factor_of(rows, depth=depth, jitter=nystrom.JITTER["float32"])
+        there = nystrom_gpu.factor_of(rows, depth=depth, jitter=nystrom.JITTER["float32"])
         np.testing.assert_allclose(there, here.factor, rtol=1e-9, atol=1e-12)
         assert there.flags.f_contiguous
-        inverse = np.asarray(nystrom_device.whitening(here.factor))
+        inverse = np.asarray(nystrom_gpu.whitening(here.factor))
         np.testing.assert_allclose(inverse.T @ here.factor, np.eye(len(here)), atol=3e-4)
 
 
@@ -144,22 +144,22 @@ def test_the_accelerators_solve_is_the_same(x: sp.csr_array) -> None:
     features = nystrom.Features.of(x[:9])
     sums = nystrom.accumulate(nystrom.same(x), features, columns=D)
     for reg in (0.5, 20.0):
-        here, there = sums.solve(features, reg=reg), nystrom_device.solve(sums, features, reg)
+        here, there = sums.solve(features, reg=reg), nystrom_gpu.solve(sums, features, reg)
         assert there.dtype == np.float32
         np.testing.assert_allclose(there, here, rtol=1e-5, atol=1e-6)
     broken = nystrom.Sums(-sums.products, sums.targets, sums.diagonal, sums.rows)
     with pytest.raises(SolveError, match="not positive definite"):
-        nystrom_device.solve(broken, features, 0.0)
+        nystrom_gpu.solve(broken, features, 0.0)
 
 
 def test_sums_on_an_accelerator_keep_what_float32_rounds_away() -> None:
     """Two thousand equal blocks of one row: plain float32 sums of a seventh drift, pairs of them do not."""
     x = sp.csr_array(np.eye(1, 7, dtype=np.float32) / 7)
     features = nystrom.Features.of(x)
-    sums = nystrom_device.DeviceSums(features, 7)
+    sums = nystrom_gpu.DeviceSums(features, 7)
     for _ in range(2000):
         sums.add(features, x, x)
-    alone = nystrom_device.DeviceSums(features, 7)
+    alone = nystrom_gpu.DeviceSums(features, 7)
     alone.add(features, x, x)
     np.testing.assert_allclose(sums.finished().targets, 2000 * alone.finished().targets, rtol=1e-9)
 
@@ -168,7 +168,7 @@ def test_sums_on_an_accelerator_keep_what_float32_rounds_away() -> None:
 def test_centres_without_a_factor_are_refused(
     x: sp.csr_array, device: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accelerated, "device", lambda: device)
+    monkeypatch.setattr(devices, "device", lambda: device)
     broken = x[:5].copy()
     broken.data[0] = np.nan
     with pytest.raises(SolveError, match="kernel of the 5 centres is not positive definite"):
@@ -179,7 +179,7 @@ def test_a_pass_goes_to_the_accelerator_where_there_is_one(
     x: sp.csr_array, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = alpha(x, x[:9], dtype="float32")
-    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
+    monkeypatch.setattr(devices, "device", lambda: "a GPU")
     monkeypatch.setattr(nystrom.Sums, "add", lambda *_: pytest.fail("on the CPU"))
     np.testing.assert_allclose(alpha(x, x[:9], dtype="float32"), here, atol=1e-4 * np.abs(here).max())
 

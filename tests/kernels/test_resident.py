@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from infrec.errors import SolveError
-from infrec.kernels import accelerated, gram, resident, ridge
+from infrec.kernels import devices, gram, resident, ridge
 from infrec.models.ease import zero_diagonal
 
 
@@ -27,7 +27,7 @@ def held(x: sp.csr_array) -> resident.Rows:
 def test_rows_are_the_ridge(x: sp.csr_array, held: resident.Rows, weighted: bool) -> None:
     """In float32 at reg = 1, where cond · eps < 2e-5. Rows past the last are empty: they predict nothing."""
     rows = np.linspace(0.5, 2.0, 150) if weighted else None
-    there, here = np.asarray(held(1.0, rows=rows)), accelerated._on_cpu(x, 1, "float32")(1.0, rows=rows)
+    there, here = np.asarray(held(1.0, rows=rows)), devices._on_cpu(x, 1, "float32")(1.0, rows=rows)
     assert here is not None
     np.testing.assert_allclose(there[:150], here, atol=4e-5 * np.abs(here).max())
     assert not there[150:].any()
@@ -65,8 +65,8 @@ def test_what_has_no_solution_is_refused(x: sp.csr_array, held: resident.Rows) -
 
 def test_it_is_only_worth_it_where_there_is_an_accelerator_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not resident.Columns.fits(6000, 3000)
-    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
-    monkeypatch.setattr(accelerated, "device_memory", lambda: 2 * resident.Columns.needs(6000, 3000))
+    monkeypatch.setattr(devices, "device", lambda: "a GPU")
+    monkeypatch.setattr(devices, "device_memory", lambda: 2 * resident.Columns.needs(6000, 3000))
     assert resident.Columns.fits(6000, 3000)
     assert not resident.Columns.fits(6000, 1000)
     assert not resident.Columns.fits(6000, 6000)

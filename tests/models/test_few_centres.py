@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from infrec import artifacts
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
-from infrec.kernels import memory, nystrom
+from infrec.kernels import devices, nystrom
 from infrec.models import InfiniteAE, centres, selection
 from infrec.splits import holdout
 from tests.models.contract import RecommenderContract
@@ -76,7 +76,7 @@ def test_auto_decides_by_memory_and_says_why(
     assert exact.selected["solver"] == "exact" == exact.about["solver"]
     assert "120 users needs" in exact.about["why"]
     assert "centres" not in exact.selected
-    monkeypatch.setattr(memory, "exact_fit", lambda *_, **__: 1 << 60)
+    monkeypatch.setattr(devices, "exact_fit", lambda *_, **__: 1 << 60)
     few = InfiniteAE(reg=5, centres=40).fit(small_log)
     assert few.selected["solver"] == "nystrom" and few.selected["centres"] == 40
     assert "40 users stand for all" in few.about["why"]
@@ -187,10 +187,10 @@ def test_the_estimate_is_within_a_fifth_of_the_peak(n: int, d: int, count: int |
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    needed = memory.exact_fit(n, d)
+    needed = devices.exact_fit(n, d)
     if count:
         alphas, kept = (2, n) if reg == "auto" else (1, 0)
-        needed = memory.nystrom_fit(count, d, rows=n, alphas=alphas, kept=kept)
+        needed = devices.nystrom_fit(count, d, rows=n, alphas=alphas, kept=kept)
     assert 0.8 < needed / peak < 1.25
 
 

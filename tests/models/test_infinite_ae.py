@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
-from infrec.kernels import accelerated, gram
+from infrec.kernels import devices, gram
 from infrec.models import InfiniteAE, infinite_ae
 from infrec.search import choose
 from infrec.splits import holdout
@@ -66,8 +66,8 @@ def test_an_accelerator_scores_as_the_cpu_does(
         model.with_settings(reg=1.0).fit(small_log).score(small_log.matrix),
     ]
     for name in ("_WORTH_IT", "_ROWS_WORTH_IT"):
-        monkeypatch.setattr(accelerated, name, 20)
-    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
+        monkeypatch.setattr(devices, name, 20)
+    monkeypatch.setattr(devices, "device", lambda: "a GPU")
     monkeypatch.setattr(infinite_ae, "_BATCH", 50)
     for reg, expected in zip((5.0, 1.0), here, strict=True):
         model.settings = model.with_settings(reg=reg).settings

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import ConfigError, MemoryBudgetError, SolveError
-from infrec.kernels import accelerated, blocked, gram
+from infrec.kernels import devices, gram, ridge_gpu
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
@@ -238,7 +238,7 @@ def test_wrong_settings(wrong: dict[str, Any]) -> None:
 def test_weighted_targets_are_the_same_on_an_accelerator(small_log: Interactions) -> None:
     """The blocked solve that runs there, here on the CPU, against LAPACK's."""
     rows = np.linspace(0.5, 2.0, 120)
-    on_device = blocked.BlockedRidge(small_log.matrix, depth=1, tile=32)
+    on_device = ridge_gpu.TiledRidge(small_log.matrix, depth=1, tile=32)
     on_device.factorise(2.0)
     solved = np.linalg.solve(
         gram.kernel(small_log.matrix, dtype=np.float64) + 2.0 * np.eye(120),
@@ -255,8 +255,8 @@ def test_an_accelerator_scores_as_the_cpu_does(
     settings = FULL | {"solver": solver, "centres": 50}
     expected = InfiniteAEPlus(**settings).fit(small_log).score(small_log.matrix)
     for name in ("_WORTH_IT", "_ROWS_WORTH_IT"):
-        monkeypatch.setattr(accelerated, name, 20)
-    monkeypatch.setattr(accelerated, "device", lambda: "a GPU")
+        monkeypatch.setattr(devices, name, 20)
+    monkeypatch.setattr(devices, "device", lambda: "a GPU")
     put = jax.device_put  # on the CPU it may share memory, which an accelerator never does
     monkeypatch.setattr(jax, "device_put", lambda array, *to: put(np.array(array), *to))
     scores = InfiniteAEPlus(**settings).fit(small_log).score(small_log.matrix)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.errors import SolveError
-from infrec.kernels import accelerated
+from infrec.kernels import devices
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAEPlus
 from infrec.models.infinite_ae_plus_device import DeviceTrial, _Scores
@@ -31,8 +31,8 @@ SETTINGS = [
 @pytest.fixture
 def accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX's CPU backend stands in for one that is worth it from 50 rows on."""
-    monkeypatch.setattr(accelerated, "device", lambda: "an accelerator")
-    monkeypatch.setattr(accelerated, "_WORTH_IT", 50)
+    monkeypatch.setattr(devices, "device", lambda: "an accelerator")
+    monkeypatch.setattr(devices, "_WORTH_IT", 50)
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +137,10 @@ def test_who_has_no_room_or_another_precision_stays(
 
     assert kinds() == {DeviceTrial}
     assert kinds(dtype="float64") == {Trial}
-    monkeypatch.setattr(accelerated, "device_memory", lambda: 100_000_000)
+    monkeypatch.setattr(devices, "device_memory", lambda: 100_000_000)
     assert DeviceTrial.fits(120, 60, "float32", trials=1)
     assert not DeviceTrial.fits(120, 60, "float32", trials=100)
-    monkeypatch.setattr(accelerated, "device_memory", lambda: 1_500_000)
+    monkeypatch.setattr(devices, "device_memory", lambda: 1_500_000)
     assert kinds() == {Trial}
 
 
@@ -149,9 +149,9 @@ def test_a_kernel_makes_room_where_two_have_none(
     small_log: Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a trial in main memory that solves on the accelerator."""
-    monkeypatch.setattr(accelerated, "device_memory", lambda: 10**9)
-    needed = accelerated.exact_needs(120, 60, "float32")[0]
+    monkeypatch.setattr(devices, "device_memory", lambda: 10**9)
+    needed = devices.exact_fit_budget(120, 60, "float32")[0]
     trial = Trial(small_log.matrix, small_log.matrix)
     for free, kernels in ((1.5, 1), (2.5, 2)):
-        monkeypatch.setattr(accelerated, "device_memory", lambda free=free: int(free * needed))
+        monkeypatch.setattr(devices, "device_memory", lambda free=free: int(free * needed))
         assert trial._kernels_with_room() == kernels

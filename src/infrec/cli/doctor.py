@@ -30,7 +30,7 @@ def doctor(json: Json = False) -> None:
 
 def examine() -> dict[str, Any]:
     """Everything `doctor` knows."""
-    from infrec.kernels import accelerated
+    from infrec.kernels import devices
 
     problems: list[str] = []
     versions = machine.versions()
@@ -42,14 +42,14 @@ def examine() -> dict[str, Any]:
     if versions["matplotlib"] is None:
         problems.append("matplotlib is not installed, so reports have no plots: pip install 'infrec[plot]'")
     data = _data(problems)
-    files, n_bytes = machine.folder_size(accelerated.compile_cache())
+    files, n_bytes = machine.folder_size(devices.compile_cache())
     return {
         "versions": versions,
         "devices": jax_devices,
         "cores": machine.cores(),
         "memory": _memory(),
         "data": data,
-        "compile_cache": {"path": str(accelerated.compile_cache()), "files": files, "bytes": n_bytes},
+        "compile_cache": {"path": str(devices.compile_cache()), "files": files, "bytes": n_bytes},
         "problems": problems,
     }
 
@@ -103,7 +103,7 @@ def _show(document: dict[str, Any]) -> None:
 def _memory() -> dict[str, int]:
     """Bytes of memory in this machine and available now, and about how many users an exact ∞-AE takes."""
     from infrec import machine
-    from infrec.kernels import memory as budget
+    from infrec.kernels import devices as budget
 
     return {
         "total": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

@@ -19,10 +19,9 @@ import numpy as np
 import typer
 
 from infrec import machine
-from infrec.cli import console, guard
+from infrec.cli import console, guard, launchers
 from infrec.errors import InfrecError
-from infrec.kernels import processes
-from infrec.kernels.sharded import Team, lost
+from infrec.kernels.collectives import Team, lost
 from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def fit(
             f"`infrec datasets prepare {data} --out prepared`.",
             param_hint="DATA",
         )
-    here = processes.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
+    here = launchers.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
     arguments = {"data": data, "out": out, "settings": dict(settings), "centres": centres, "here": here}
     with console.bars(enabled=here.index == 0) as progress:
         return watched(_fit, arguments, here, progress)
@@ -59,7 +58,7 @@ def _fit(
     out: Path,
     settings: dict[str, Any],
     centres: str | None,
-    here: processes.Place,
+    here: launchers.Place,
     progress: Progress = silent,
 ) -> dict[str, Any] | None:
     """Meet the others, fit, and on the first process save."""
@@ -122,7 +121,7 @@ def distill(
     from infrec.cli import distilling
     from infrec.cli.live import live
 
-    here = processes.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
+    here = launchers.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
     arguments = {
         "source": source, "run": dict(run), "out": out, "place": place, "resume": resume, "here": here,
     }  # fmt: skip
@@ -145,7 +144,7 @@ def _distill(
     out: Path,
     place: Path,
     resume: bool,
-    here: processes.Place,
+    here: launchers.Place,
     progress: Progress = silent,
 ) -> dict[str, Any] | None:
     """Meet the others, distil, and on the first process save."""
@@ -178,7 +177,7 @@ def _distill(
 def watched(
     work: Callable[..., dict[str, Any] | None],
     arguments: Mapping[str, Any],
-    here: processes.Place,
+    here: launchers.Place,
     progress: Progress,
 ) -> dict[str, Any] | None:
     """`work` in a child. What its sudden end means depends on whether it had met the others."""
@@ -190,12 +189,12 @@ def watched(
         progress(stage, done, total, **facts)
 
     return guard.watched(
-        work, arguments, progress=told, ended=lambda: lost() if met else processes.unmet(here)
+        work, arguments, progress=told, ended=lambda: lost() if met else launchers.unmet(here)
     )
 
 
-def _met(here: processes.Place, progress: Progress) -> Team:
-    team = processes.join(here)
+def _met(here: launchers.Place, progress: Progress) -> Team:
+    team = launchers.join(here)
     progress("meet the other processes", here.count, here.count)
     return team
 
@@ -223,16 +222,16 @@ def passed_on() -> Iterator[list[int]]:
             signal.signal(number, old)
 
 
-def _part(team: Team, here: processes.Place) -> None:
+def _part(team: Team, here: launchers.Place) -> None:
     """Leave when all are done: what is saved is there then, whoever else is not."""
     with suppress(*([InfrecError] if here.index == 0 else [])):
-        team.total(np.zeros(1))  # nobody leaves before
-        processes.leave(here)
+        team.all_sum(np.zeros(1))  # nobody leaves before
+        launchers.leave(here)
 
 
 def everybody(team: Team, own: Mapping[str, float]) -> list[dict[str, float]]:
     """The figures of every process, in their order, on every process."""
-    table = team.joined(np.array([float(value) for value in own.values()]))
+    table = team.concatenate(np.array([float(value) for value in own.values()]))
     rows = table.reshape(team.count, len(own))
     return [
         {"index": index}

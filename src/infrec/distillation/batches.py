@@ -17,8 +17,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from infrec.errors import MemoryBudgetError
-from infrec.kernels import blocked
-from infrec.kernels.sharded import Alone, Processes, Team
+from infrec.kernels import ridge_gpu
+from infrec.kernels.collectives import JaxProcesses, SingleProcess, Team
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def count() -> int:
 @cache
 def team() -> Team:
     """The processes that share the work."""
-    return Processes() if jax.process_count() > 1 else Alone()
+    return JaxProcesses() if jax.process_count() > 1 else SingleProcess()
 
 
 @cache
@@ -73,7 +73,7 @@ def half_precision() -> type[np.floating[Any]]:
 
 def anybody(says: bool) -> bool:
     """Whether it is so on any process; each has to ask at the same point."""
-    return bool(team().total(np.array([float(says)]))[0])
+    return bool(team().all_sum(np.array([float(says)]))[0])
 
 
 @cache
@@ -142,9 +142,9 @@ def densify_on_device(matrix: sp.csr_array, rows: NDArray[np.integer], height: i
 
     part = matrix[rows]
     room = 1 << max(0, part.nnz - 1).bit_length()
-    row, column, value = blocked.coordinates(part, room, outside=height)
+    row, column, value = ridge_gpu.coordinates(part, room, outside=height)
     kind = np.uint8 if _is_small(part.data) else np.float32
-    return blocked.filler()(jnp.zeros((height, part.shape[1]), kind), row, column, value.astype(kind), 0)
+    return ridge_gpu.filler()(jnp.zeros((height, part.shape[1]), kind), row, column, value.astype(kind), 0)
 
 
 def _is_small(values: NDArray) -> bool:

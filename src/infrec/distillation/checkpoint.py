@@ -17,7 +17,7 @@ from infrec.contents import Artifact
 from infrec.errors import ConfigError
 
 if TYPE_CHECKING:
-    from infrec.kernels.sharded import Team
+    from infrec.kernels.collectives import Team
 
 
 class RunDirectory(checkpoints.RunDirectory):
@@ -48,13 +48,13 @@ class RunDirectory(checkpoints.RunDirectory):
             shapes = {name: (array.dtype.str, array.shape) for name, array in found.arrays.items()}
             told = {"manifest": dict(found.manifest), "shapes": shapes}
         text = json.dumps(told).encode() if team.index == 0 else b""
-        told = json.loads(team.joined(np.frombuffer(text, np.uint8)).tobytes())
+        told = json.loads(team.concatenate(np.frombuffer(text, np.uint8)).tobytes())
         if told is None:
             return None
         arrays = {}
         for name, (kind, shape) in told["shapes"].items():
             own = np.zeros(shape) if found is None else found.arrays[name]
-            arrays[name] = team.total(own).astype(kind)  # float32 and whole numbers are exact in float64
+            arrays[name] = team.all_sum(own).astype(kind)  # float32 and whole numbers are exact in float64
         return Artifact(self.checkpoint, told["manifest"], arrays)
 
 
@@ -67,7 +67,7 @@ def _team() -> Team:
 def _agree(team: Team, identity: dict[str, Any]) -> None:
     """Refuse processes that were started on different data or with different settings."""
     name = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).digest()
-    every = team.joined(np.frombuffer(name, np.uint8)).reshape(team.count, -1)
+    every = team.concatenate(np.frombuffer(name, np.uint8)).reshape(team.count, -1)
     others = np.flatnonzero((every != every[0]).any(axis=1))
     if len(others):
         raise ConfigError(

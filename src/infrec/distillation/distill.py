@@ -141,9 +141,9 @@ def _distilled(
     from infrec.distillation import loop, start
     from infrec.distillation.checkpoint import RunDirectory
     from infrec.distillation.validation import Validator
-    from infrec.kernels import accelerated
+    from infrec.kernels import devices
 
-    accelerated.device()  # on an accelerator, compiled steps are kept from one process to the next
+    devices.device()  # on an accelerator, compiled steps are kept from one process to the next
     if on_validate is None:
         on_validate = Validator(
             train.matrix, val.matrix, criterion=config.criterion, depth=config.depth, seed=config.seed

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from infrec import machine
 from infrec.errors import SolveError
-from infrec.kernels import accelerated, gram, ridge
+from infrec.kernels import devices, gram, ridge
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -129,7 +129,7 @@ class LeaveOneOutTargets:
         On an accelerator the item model stays there, and so does the result.
         """
         sharpness = np.float32(self.sharpness)
-        if accelerated.device() is None:
+        if devices.device() is None:
             return _powers(self.scores(train, users), sharpness)
         return self.on_device(train[users].toarray().astype(np.float32), self.weight[users], sharpness)
 

@@ -28,7 +28,7 @@ from infrec.distillation.objective import Form
 from infrec.distillation.settings import Config
 from infrec.distillation.validation import Verdict
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels import memory
+from infrec.kernels import devices
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -198,7 +198,7 @@ class _Run:
         self.compiled_for = config.compiled_for()
         self.on_gpu = jax.default_backend() == "gpu"
         if not self.on_gpu:
-            needed = memory.distillation(
+            needed = devices.distillation(
                 config.users,
                 train.shape[1],
                 batch=min(config.batch or train.shape[0], train.shape[0]),

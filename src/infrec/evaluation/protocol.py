@@ -12,7 +12,7 @@ from infrec import machine, metrics
 from infrec.errors import ConfigError, DataError
 from infrec.evaluation.intervals import intervals_of
 from infrec.evaluation.result import Evaluation
-from infrec.kernels import memory
+from infrec.kernels import devices
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.splits import Split
@@ -69,7 +69,7 @@ def evaluate(
     lengths = tuple(dict.fromkeys(k))
     n = split.train.n_users if people is None else len(people)
     machine.require_memory(
-        memory.evaluation(n, split.train.n_items, split.test.n_interactions * n // split.train.n_users),
+        devices.evaluation(n, split.train.n_items, split.test.n_interactions * n // split.train.n_users),
         f"an evaluation of {n:,} users",
         "measure on a sample of them (sample_users; `--sample-users 100000`)",
     )

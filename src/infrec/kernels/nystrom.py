@@ -25,7 +25,8 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels import accelerated, gram, memory, ntk, ridge
+from infrec.kernels import devices, gram, ntk, ridge
+from infrec.kernels.collectives import Team
 from infrec.machine import in_parallel
 from infrec.progress import Progress, silent
 
@@ -52,8 +53,8 @@ class Features:
         """Factorise the kernel of the centres."""
         if not rows.shape[0]:
             raise ConfigError("there are no centres; expected at least one.")
-        if dtype == "float32" and accelerated.device() is not None:
-            from infrec.kernels.nystrom_device import factor_of
+        if dtype == "float32" and devices.device() is not None:
+            from infrec.kernels.nystrom_gpu import factor_of
 
             factor, failed = factor_of(rows, depth=depth, jitter=JITTER[dtype]), 0
         else:
@@ -74,7 +75,7 @@ class Features:
     @property
     def block(self) -> int:
         """How many rows are taken in at a time."""
-        return memory.nystrom_block(len(self))
+        return devices.nystrom_block(len(self))
 
     @cached_property
     def _rounded(self) -> NDArray[Any]:
@@ -136,8 +137,8 @@ class Sums:
             raise ConfigError("there are no rows to solve on; expected at least one block.")
         mean = self.diagonal / self.rows
         ridge.check_rows(features.rows, reg * mean, np.full(len(features), mean, features.dtype), reg)
-        if features.dtype == "float32" and accelerated.device() is not None:
-            from infrec.kernels.nystrom_device import solve
+        if features.dtype == "float32" and devices.device() is not None:
+            from infrec.kernels.nystrom_gpu import solve
 
             return checked(solve(self, features, reg))
         system = np.array(self.products, order="F")
@@ -175,8 +176,8 @@ def accumulate(
 
     On an accelerator the same sums are formed there.
     """
-    if features.dtype == "float32" and accelerated.device() is not None:
-        from infrec.kernels.nystrom_device import DeviceSums
+    if features.dtype == "float32" and devices.device() is not None:
+        from infrec.kernels.nystrom_gpu import DeviceSums
 
         sums: Any = DeviceSums(features, columns)
     else:
@@ -204,3 +205,84 @@ def same(rows: sp.csr_array, block: int = 1 << 16) -> Iterator[tuple[sp.csr_arra
 def centres_at_a_time(columns: int) -> int:
     """How many centres' targets are added to at a time: their columns stay in a core's cache."""
     return int(np.clip((1 << 19) // max(1, columns), 16, 256))
+
+
+class ShardedSums:
+    """`nystrom.Sums` of all processes' rows; of the targets, this process keeps the columns it owns."""
+
+    def __init__(self, features: Features, columns: int, team: Team) -> None:
+        self.features, self.columns, self.team = features, columns, team
+        self._width = team.width(columns)
+        chunks = -(-columns // self._width)
+        self._each = self._width // team.count
+        centres = len(features)
+        # Rows and Θ(x, x) are counted, and products added up, for this process's rows until `solvable`.
+        self._own = Sums(np.zeros((centres, centres)), np.zeros((centres, chunks * self._each)))
+        self._on_device = features.dtype == "float32" and devices.device() is not None
+
+    @property
+    def rows(self) -> int:
+        """Of this process."""
+        return self._own.rows
+
+    def add(self, x: sp.csr_array, *, sign: int = 1) -> None:
+        """Take in a block of rows, which are their own targets; none, where the others still have some."""
+        if self.team.count == 1:
+            self._own.add(self.features, x, x, sign=sign)
+            return
+        z = None
+        if x.shape[0]:
+            z = self.features.of_rows(x)
+            (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
+            self._own.products += syrk(float(sign), z, lower=False)
+            self._own.note(x, self.features.depth, sign=sign)
+        for number, start in enumerate(range(0, self.columns, self._width)):
+            share = self._share(z, x, slice(start, start + self._width))
+            mine = slice(number * self._each, (number + 1) * self._each)
+            self._own.targets[:, mine] += sign * self.team.exchange(share)
+
+    def _share(self, z: NDArray[Any] | None, x: sp.csr_array, columns: slice) -> NDArray[Any]:
+        """This process's ZᵀY of some columns; beyond the last one, zeros."""
+        share = np.zeros((len(self.features), self._width), self.features.dtype)
+        if z is None:
+            return share
+        y = x if columns.stop >= self.columns and not columns.start else x[:, columns]
+        by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
+        step = centres_at_a_time(y.shape[1])
+
+        def some_centres(start: int) -> None:
+            some = slice(start, start + step)
+            share[some, : y.shape[1]] = (turned @ np.ascontiguousarray(by_row[:, some])).T
+
+        in_parallel(some_centres, range(0, len(z), step))
+        return share
+
+    def take(self, rows: Iterator[sp.csr_array], rounds: int, *, sign: int = 1) -> None:
+        """All of this process's blocks; `rounds` is the most blocks that any process has.
+
+        On an accelerator the blocks are added up there, and exchanged once at the end.
+        """
+        if self._on_device:
+            self._merge(accumulate(((x, x) for x in rows), self.features, columns=self.columns), sign)
+            return
+        empty = sp.csr_array((0, self.columns), dtype=np.float32)
+        for _ in range(rounds):
+            self.add(next(rows, empty), sign=sign)
+
+    def _merge(self, local: Sums, sign: int) -> None:
+        self._own.products += sign * local.products
+        self._own.diagonal += sign * local.diagonal
+        self._own.rows += sign * local.rows
+        for number, start in enumerate(range(0, self.columns, self._width)):
+            share = np.zeros((len(self.features), self._width))
+            part = local.targets[:, start : start + self._width]
+            share[:, : part.shape[1]] = part
+            mine = slice(number * self._each, (number + 1) * self._each)
+            self._own.targets[:, mine] += sign * self.team.exchange(share)
+
+    def solvable(self) -> Sums:
+        """The sums over all processes, with this one's columns: each solves for its own."""
+        diagonal, rows = self.team.all_sum(np.array([self._own.diagonal, self._own.rows]))
+        return Sums(
+            self.team.all_sum(self._own.products), self._own.targets, float(diagonal), round(float(rows))
+        )

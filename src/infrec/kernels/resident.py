@@ -2,7 +2,7 @@
 
 For a search, which solves again and again and looks at little of each solution: main memory would take longer
 to receive it than the accelerator to compute it. `Rows` is kernel ridge between rows, as in
-`accelerated.solver`; `Columns` predicts each column from the others.
+`devices.solver`; `Columns` predicts each column from the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import accelerated, blocked, memory, ntk, ridge
+from infrec.kernels import devices, ntk, ridge, ridge_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +26,13 @@ class Rows:
     """Θ between the rows of `x`; called with λ, it solves for α, with targets `x`, padded with rows of 0."""
 
     def __init__(self, x: sp.csr_array, depth: int) -> None:
-        self._held = blocked.BlockedRidge(x, depth=depth, columns=x.shape[1])
+        self._held = ridge_gpu.TiledRidge(x, depth=depth, columns=x.shape[1])
 
     def __call__(self, reg: float, *, rows: NDArray[Any] | None = None) -> Float[Any, "padded items"]:
         """α; the rows of the targets are first multiplied by `rows`."""
-        accelerated.factorise(self._held, reg)
+        ridge_gpu.factorise(self._held, reg)
         alpha = self._held.solve_block(rows=rows)
-        accelerated.require_finite(_total()(alpha), self._held.n)
+        ridge_gpu.require_finite(_total()(alpha), self._held.n)
         return alpha
 
     def predict(self, x: sp.csr_array, alpha: Float[Any, "padded items"]) -> Float[Any, "k items"]:
@@ -42,7 +42,7 @@ class Rows:
     @staticmethod
     def needs(n: int, d: int) -> int:
         """Bytes of one, while it solves."""
-        return memory.exact_on_device(n, d, tile=blocked.tile_for(n), columns=d, width=4)
+        return ridge_gpu.exact_on_device(n, d, tile=ridge_gpu.tile_for(n), columns=d, width=4)
 
 
 class Columns:
@@ -52,10 +52,10 @@ class Columns:
         import jax.numpy as jnp
 
         self._x, (self._d, items) = x, x.shape
-        tile = blocked.tile_for(self._d)
+        tile = ridge_gpu.tile_for(self._d)
         self._products = jnp.zeros((items, items), jnp.float32)
         add = _adder(tile)
-        for stored in blocked.stored_tiles(x, tile, -(-self._d // tile)):
+        for stored in ridge_gpu.stored_tiles(x, tile, -(-self._d // tile)):
             self._products = add(self._products, *stored)
         squares = np.bincount(x.indices, x.data.astype(np.float64) ** 2, minlength=items)
         self._norms = squares.astype(np.float32)
@@ -72,19 +72,19 @@ class Columns:
     @classmethod
     def fits(cls, n: int, items: int) -> bool:
         """Whether an accelerator is worth it for n rows and so many columns, and has the room."""
-        return accelerated.goes_there(items, "float32") and accelerated.has_room(cls.needs(n, items))
+        return devices.use_accelerator(items, "float32") and devices.has_room(cls.needs(n, items))
 
     @staticmethod
     def needs(n: int, items: int) -> int:
         """Bytes of the products, the kernel, its factor, half and whole inverse, the weights, and a tile."""
-        return 4 * (6 * items * items + blocked.tile_for(n) * items)
+        return 4 * (6 * items * items + ridge_gpu.tile_for(n) * items)
 
 
 @cache
 def _total() -> Callable[..., Any]:
     import jax.numpy as jnp
 
-    return blocked.compiled(jnp.sum, tuned=False)
+    return ridge_gpu.compiled(jnp.sum, tuned=False)
 
 
 @cache
@@ -96,7 +96,7 @@ def _adder(tile: int) -> Callable[..., Any]:
         x = jnp.zeros((tile, len(products)), jnp.float32).at[rows, columns].set(values, mode="drop")
         return products + jnp.matmul(x.T, x, precision=lax.Precision.HIGHEST)
 
-    return blocked.compiled(add, tuned=False, donate_argnums=0)
+    return ridge_gpu.compiled(add, tuned=False, donate_argnums=0)
 
 
 @cache
@@ -108,7 +108,7 @@ def _kernel(d: int, depth: int) -> Callable[..., Any]:
         exact = ntk.diagonal(norms, d=d, depth=depth)
         return jnp.where(jnp.eye(len(norms), dtype=bool), exact[:, None], theta)
 
-    return blocked.compiled(kernel, tuned=False)
+    return ridge_gpu.compiled(kernel, tuned=False)
 
 
 @cache
@@ -125,4 +125,4 @@ def _weights() -> Callable[..., Any]:
         off = -inverse / jnp.diagonal(inverse)[None, :]
         return off * (1 - one), jnp.diagonal(lower)
 
-    return blocked.compiled(weights, tuned=False)
+    return ridge_gpu.compiled(weights, tuned=False)

@@ -31,8 +31,8 @@ from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
-from infrec.kernels import accelerated, gram, memory, ntk, nystrom, ridge
-from infrec.kernels.sharded import Team
+from infrec.kernels import devices, gram, ntk, nystrom, ridge
+from infrec.kernels.collectives import Team
 from infrec.models.base import Recommender
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explanation, contributions, explain
@@ -62,7 +62,7 @@ class InfiniteAE(Recommender):
         super().__init__(*args, centres=centres, **settings)
         self._given = given
         self._alpha: NDArray[np.floating[Any]] | None = None
-        self._right: accelerated.RightFactor | None = None  # α, where products with it are formed
+        self._right: devices.ResidentMatrix | None = None  # α, where products with it are formed
         self._chosen: Interactions | None = None  # Nyström's centres; None: every user is one
         self._solved_here = False  # α is the ridge solution on `log`, so that K α needs no K
         self._popularity: NDArray[np.float32] | None = None  # of a log that the model does not hold
@@ -129,7 +129,7 @@ class InfiniteAE(Recommender):
         depth, dtype = self.settings.depth, self.settings.dtype
         if self.settings.solver == "exact":
             progress("kernel", 0, 1)
-            exact = accelerated.solver(interactions.matrix, depth, dtype)
+            exact = devices.solver(interactions.matrix, depth, dtype)
             progress("kernel", 1, 1)
             return exact, None
         chosen = self._centres_of(interactions)
@@ -195,7 +195,7 @@ class InfiniteAE(Recommender):
         n, s = interactions.n_users, self.settings
         if s.solver != "auto":
             return s.solver, "as the settings say"
-        needed, free, where = accelerated.exact_needs(n, interactions.n_items, s.dtype)
+        needed, free, where = devices.exact_fit_budget(n, interactions.n_items, s.dtype)
         facts = (
             f"an exact fit of {n:,} users needs {machine.memory_size(needed)} and {where} has "
             f"{machine.memory_size(free)}"
@@ -247,8 +247,8 @@ class InfiniteAE(Recommender):
 
     def _times_alpha(self, kernel: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         if self._right is None or self._right.matrix is not self.alpha:
-            self._right = accelerated.RightFactor(self.alpha)
-        return self._right.after(kernel).astype(np.float32, copy=False)
+            self._right = devices.ResidentMatrix(self.alpha)
+        return self._right.left_multiply(kernel).astype(np.float32, copy=False)
 
     @property
     def reproduces(self) -> bool:
@@ -325,10 +325,10 @@ class InfiniteAE(Recommender):
         n, d, s = interactions.n_users, interactions.n_items, self.settings
         if self.decide(interactions)[0] == "nystrom":
             centres = min(s.centres, n) if self._given is None else self._given.n_users
-            accelerated.require_nystrom(centres, d, s.dtype, rows=n, kept=min(n, JUDGES))
+            devices.require_nystrom(centres, d, s.dtype, rows=n, kept=min(n, JUDGES))
             return
-        needed, free, _ = accelerated.exact_needs(n, d, s.dtype)
-        room = memory.users_that_fit(d, itemsize=np.dtype(s.dtype).itemsize, free=free)
+        needed, free, _ = devices.exact_fit_budget(n, d, s.dtype)
+        room = devices.users_that_fit(d, itemsize=np.dtype(s.dtype).itemsize, free=free)
         machine.require_memory(
             needed,
             f"an exact fit of {n:,} users",

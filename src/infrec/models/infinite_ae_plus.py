@@ -24,7 +24,7 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError, SolveError
-from infrec.kernels import accelerated, gram, nystrom
+from infrec.kernels import devices, gram, nystrom
 from infrec.models import centres, infinite_ae_plus_search
 from infrec.models.base import Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
@@ -214,7 +214,7 @@ class InfiniteAEPlus(Recommender):
         of_histories = float(gram.sparse_times(self._item_rows(matrix[sample]), weights).std())
         of_expected = float((by_users @ weights).std())
         again = COMPLETED * s["item_weight"] * ratio(ours, of_expected)
-        accelerated.add_product(alpha, weights, again)
+        devices.add_product(alpha, weights, again)
         factor = s["item_weight"] * ratio(ours, of_histories)
         weights *= (factor * self._scales.of_items(s["popularity_power"])).astype(np.float32)
         progress("item side", 1, 1)

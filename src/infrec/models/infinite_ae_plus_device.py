@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.errors import SolveError
-from infrec.kernels import accelerated, blocked, resident
+from infrec.kernels import devices, resident, ridge_gpu
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial, judged
 from infrec.models.two_sides import ItemSide, UserSide
 
@@ -54,7 +54,7 @@ class DeviceTrial(Trial):
         )
         self._asked = sp.csr_array(sp.vstack([self._judges, self.matrix[self.sample]], format="csr"))
         self._do = _functions(len(self.sample))
-        stored = blocked.coordinates(self._asked, _power(self._asked.nnz), outside=self._asked.shape[0])
+        stored = ridge_gpu.coordinates(self._asked, _power(self._asked.nnz), outside=self._asked.shape[0])
         self._histories, self._seen = self._do.lay_out(*stored, self._asked.shape)
         own = np.pad(self.rows, (0, count - len(self.rows))) if self.context is None else self.rows[:0]
         self._at = jax.device_put(np.concatenate([own, self.sample]).astype(np.int32))
@@ -67,14 +67,14 @@ class DeviceTrial(Trial):
     @staticmethod
     def fits(n: int, items: int, dtype: str, *, trials: int) -> bool:
         """Whether an accelerator is worth it and has room for so many of them side by side."""
-        if not accelerated.goes_there(n, dtype):
+        if not devices.use_accelerator(n, dtype):
             return False
         judges = ENOUGH + _ROUND
         # 3 + 2 + 2 parts, the histories, which are seen, their sum with its mask, and a block of its lines.
         scores = 12 * (judges + SAMPLE) * items
         kernels = _KERNELS * resident.Rows.needs(n, items) + 8 * judges * n
         weights = resident.Columns.needs(n, items) + 8 * items * items
-        return accelerated.has_room(trials * (kernels + weights + 4 * scores))
+        return devices.has_room(trials * (kernels + weights + 4 * scores))
 
     # ---- parts ---------------------------------------------------------------------------------------------
     def _new_user_side(self, depth: int, user_power: float, item_power: float) -> UserSide:
@@ -185,9 +185,9 @@ def _functions(sample: int) -> SimpleNamespace:
 
     return SimpleNamespace(
         lay_out=jax.jit(lay_out, static_argnums=3),
-        by_users=blocked.compiled(by_users, tuned=False),
-        product=blocked.compiled(product, tuned=False),
-        rank=blocked.compiled(rank, tuned=False),
+        by_users=ridge_gpu.compiled(by_users, tuned=False),
+        product=ridge_gpu.compiled(product, tuned=False),
+        rank=ridge_gpu.compiled(rank, tuned=False),
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.kernels import accelerated, gram
+from infrec.kernels import devices, gram
 from infrec.machine import in_parallel
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
@@ -139,7 +139,7 @@ class Trial:
 
     def _new_completed(self, s: Settings) -> Any:
         given, weights = self.by_users(s), self._item_weights(s)
-        return Scores(accelerated.product(given.judges, weights), given.sample @ weights)
+        return Scores(devices.product(given.judges, weights), given.sample @ weights)
 
     def _new_weights(self, depth: int, reg: float) -> Any:
         side = _cached(self._item_sides, 1, depth, lambda: ItemSide(self.matrix, self.scales, depth))
@@ -163,8 +163,8 @@ class Trial:
     def _kernels_with_room(self) -> int:
         """Two, so that the best one is kept while another is tried; or one."""
         n, items = self.matrix.shape
-        if accelerated.goes_there(n, self.dtype):
-            needed, free, _ = accelerated.exact_needs(n, items, self.dtype)
+        if devices.use_accelerator(n, self.dtype):
+            needed, free, _ = devices.exact_fit_budget(n, items, self.dtype)
             return 2 if machine.memory_fits((2 - len(self._kernels)) * needed, free) else 1
         return 2 if machine.memory_fits(4 * 4 * n * n, machine.memory_available()) else 1
 

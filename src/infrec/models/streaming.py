@@ -2,7 +2,7 @@
 
 Two readings of the partitions that are this process's own. The first collects the rows of the centres (and of
 the users on whom λ is chosen); the second is the pass, which adds up every user. Each process reads only its
-own; what they share are sums (kernels/sharded.py).
+own; what they share are sums (kernels/collectives.py).
 
 λ is chosen from the same pass. A random 20,000 users at most are the judges: a fifth of their interactions is
 left out of the pass. When λ is chosen on these, the judges' rows are taken out of the sums and put in whole,
@@ -26,8 +26,9 @@ from infrec import machine
 from infrec.data import Interactions, Vocabulary
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, SolveError
-from infrec.kernels import gram, memory, nystrom
-from infrec.kernels.sharded import Alone, ShardedSums, Team
+from infrec.kernels import devices, gram, nystrom
+from infrec.kernels.collectives import SingleProcess, Team
+from infrec.kernels.nystrom import ShardedSums
 from infrec.metrics.ranking import hit_rate_at
 from infrec.models import selection
 from infrec.models.base import INNER_SEED
@@ -63,7 +64,7 @@ def fit(
     model: InfiniteAE, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
 ) -> Streamed:
     """Every process calls it with the same model and dataset, and its own place in the team."""
-    return _Fit(model, dataset, team or Alone(), progress).run()
+    return _Fit(model, dataset, team or SingleProcess(), progress).run()
 
 
 class _Fit:
@@ -104,7 +105,7 @@ class _Fit:
         self.judges_of = [self._mine(self.judges, index).sum() for index in range(team.count)]
         centres = len(self.centre_rows) if self.given is None else self.given.n_users
         machine.require_memory(
-            memory.streamed_fit(
+            devices.streamed_fit(
                 centres,
                 self.items,
                 processes=team.count,
@@ -146,8 +147,8 @@ class _Fit:
         if alpha is None:
             raise SolveError(error or "the solve failed")
         del final
-        whole = self.team.whole(alpha, self.items)
-        popularity = self.team.total(self.weights).astype(np.float32)
+        whole = self.team.gather_to_first(alpha, self.items)
+        popularity = self.team.all_sum(self.weights).astype(np.float32)
         return Streamed(whole, centres, best, popularity, candidates, self._read())
 
     def _pass(self, centres: sp.csr_array) -> tuple[nystrom.Features, ShardedSums]:
@@ -191,7 +192,7 @@ class _Fit:
     def _joined(self, own: sp.csr_array) -> sp.csr_array:
         """The rows of every process, in order."""
         counts, indices, data = (
-            self.team.joined(part) for part in (np.diff(own.indptr), own.indices, own.data)
+            self.team.concatenate(part) for part in (np.diff(own.indptr), own.indices, own.data)
         )
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return sp.csr_array((data, indices, indptr), shape=(len(counts), self.items))
@@ -282,7 +283,7 @@ class _Fit:
                         some = slice(at, at + step)
                         k = selection.cutoff(self.items)
                         hits += float(hit_rate_at(got, shown[some], self.held[some], k).sum())
-                total = float(self.team.total(np.array([hits]))[0])
+                total = float(self.team.all_sum(np.array([hits]))[0])
                 score = 100.0 * self.share * total / len(self.judges)
                 if score >= best_score:
                     best, best_score = float(reg), score
@@ -301,7 +302,7 @@ class _Fit:
             alpha = system.solve(features, reg=reg)
         except SolveError as failure:
             error = str(failure)
-        if self.team.total(np.array([float(error is not None)]))[0]:
+        if self.team.all_sum(np.array([float(error is not None)]))[0]:
             return None, error or "the solve failed on another process"
         return alpha, None
 

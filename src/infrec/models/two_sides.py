@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.kernels import accelerated, gram, ntk, resident, ridge
+from infrec.kernels import devices, gram, ntk, resident, ridge
 from infrec.models.ease import zero_diagonal
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ class UserSide:
         dtype: str,
         solver: Callable[..., Any] | None = None,
     ) -> None:
-        """solver: what solves the weighted histories' kernel, where that is not `accelerated.solver`."""
+        """solver: what solves the weighted histories' kernel, where that is not `devices.solver`."""
         self.matrix, self.scales, self.item_power = matrix, scales, item_power
         self.inputs = scales.weigh(matrix, user_power, item_power)
         self._own = scales.of_rows(matrix, user_power)
         norms = gram.squared_norms(self.inputs, dtype).astype(np.float64)  # as the solver has them
         self.mean_diagonal = float(np.mean(ntk.diagonal(norms, d=matrix.shape[1], depth=depth)))
         self.solver: Any = (
-            accelerated.solver(self.inputs, depth, dtype) if solver is None else solver(self.inputs, depth)
+            devices.solver(self.inputs, depth, dtype) if solver is None else solver(self.inputs, depth)
         )
 
     def solve(self, reg: float, target_power: float) -> NDArray[Any]:

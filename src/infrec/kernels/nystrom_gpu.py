@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.kernels import gram, ntk, nystrom, ridge
-from infrec.kernels.blocked import compiled, coordinates, filler, is_exact_in_bfloat16
+from infrec.kernels.ridge_gpu import compiled, coordinates, filler, is_exact_in_bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Callable

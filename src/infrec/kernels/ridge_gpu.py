@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import gram, ntk
+from infrec.errors import SolveError
+from infrec.kernels import gram, ntk, ridge
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def is_exact_in_bfloat16(values: NDArray[np.floating[Any]]) -> bool:
     return not (np.ascontiguousarray(values, np.float32).view(np.uint32) & 0xFFFF).any()
 
 
-class BlockedRidge:
+class TiledRidge:
     """K of some rows on the default device, and its ridge solution for any λ."""
 
     def __init__(
@@ -314,3 +315,24 @@ def _steps(t: int, tuned: bool) -> SimpleNamespace:
         forward=compiled(forward, tuned=tuned, donate_argnums=1),
         backward=compiled(backward, tuned=tuned, donate_argnums=1),
     )
+
+
+def factorise(held: TiledRidge, reg: float) -> None:
+    """Cholesky of the held kernel plus reg · s · I, or `SolveError` where there is none."""
+    added = ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal")
+    ridge.check_rows(held.rows, added, held.diagonal, reg)
+    pivots = held.factorise(added)
+    ridge.check_pivots(0, pivots, held.diagonal + np.float32(added), reg)
+
+
+def require_finite(total: Any, n: int) -> None:
+    """Raise `SolveError` when the sum of a solution of n rows is not a number."""
+    if not np.isfinite(total):
+        raise SolveError(f"the solve of {n} rows overflowed in float32; use a larger reg or float64.")
+
+
+def exact_on_device(n: int, items: int, *, tile: int, columns: int, width: int = 2) -> int:
+    """Bytes of an exact fit on an accelerator: the kernel once, its diagonal tiles, the rows (`width` bytes a
+    value), and three blocks of right-hand sides."""
+    padded = -(-n // tile) * tile
+    return 4 * (padded * padded + padded * tile + 3 * padded * columns) + width * padded * items

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-import scipy.sparse as sp
 
+from infrec.cli import launchers
+from infrec.cli.launchers import Place, first_host, place
 from infrec.errors import ConfigError
-from infrec.kernels import nystrom, processes
-from infrec.kernels.processes import Place, first_host, place
-from infrec.kernels.sharded import Alone, ShardedSums
+from infrec.kernels.collectives import SingleProcess
 
 SLURM = {
     "SLURM_JOB_ID": "1207",
@@ -92,32 +90,4 @@ def test_what_cannot_be(environment: dict, asked: dict, words: str) -> None:
 
 
 def test_one_process_needs_no_runtime() -> None:
-    assert isinstance(processes.join(Place(0, 1)), Alone)
-
-
-def test_rows_that_are_taken_out_again_leave_nothing() -> None:
-    rng = np.random.default_rng(0)
-    rows = sp.csr_array((rng.random((60, 30)) < 0.2).astype(np.float32))
-    features = nystrom.Features.of(rows[:10])
-    plain, changed = (ShardedSums(features, 30, Alone()) for _ in range(2))
-    plain.add(rows[:40])
-    changed.add(rows[:40])
-    changed.add(rows[40:])
-    changed.add(rows[40:], sign=-1)
-    one, other = plain.solvable(), changed.solvable()
-    assert one.rows == other.rows == 40
-    np.testing.assert_allclose(one.solve(features, reg=1), other.solve(features, reg=1), rtol=1e-5, atol=1e-7)
-
-
-def test_sums_that_were_formed_on_an_accelerator_are_exchanged_at_the_end() -> None:
-    rows = sp.csr_array((np.random.default_rng(1).random((50, 30)) < 0.2).astype(np.float32))
-    features = nystrom.Features.of(rows[:10])
-    here, there = (ShardedSums(features, 30, Alone()) for _ in range(2))
-    there._on_device = True
-    for sums in (here, there):
-        sums.take(iter([rows[:20], rows[20:]]), 2)
-        sums.take(iter([rows[:5]]), 1, sign=-1)
-    assert here.rows == there.rows == 45
-    np.testing.assert_allclose(
-        there.solvable().solve(features, reg=1), here.solvable().solve(features, reg=1), rtol=1e-6
-    )
+    assert isinstance(launchers.join(Place(0, 1)), SingleProcess)

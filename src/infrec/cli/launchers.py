@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from infrec.errors import ConfigError, InfrecError
-from infrec.kernels.sharded import Alone, Processes, Team
+from infrec.kernels.collectives import JaxProcesses, SingleProcess, Team
 
 SECONDS_TO_MEET = 120
 SECONDS_OF_SILENCE = 20  # after which a process that sends no heartbeat counts as gone
@@ -88,7 +88,7 @@ def place(
 def join(here: Place) -> Team:
     """Meet the other processes (`jax.distributed`); before anything else of JAX is used."""
     if here.count == 1:
-        return Alone()
+        return SingleProcess()
     import jax
 
     try:
@@ -104,8 +104,8 @@ def join(here: Place) -> Team:
         )
     except (RuntimeError, ValueError) as failure:
         raise InfrecError(unmet(here, " ".join(str(failure).split())[:160])) from failure
-    team = Processes()
-    team.total(np.zeros(1))  # every connection is made now, so that one that breaks is noticed at once
+    team = JaxProcesses()
+    team.all_sum(np.zeros(1))  # every connection is made now, so that one that breaks is noticed at once
     return team
 
 

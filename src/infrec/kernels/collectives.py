@@ -17,17 +17,13 @@ processes changes nothing but the last bits of float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.linalg.blas as blas
-import scipy.sparse as sp
 
 from infrec.errors import InfrecError
-from infrec.kernels import accelerated, nystrom
-from infrec.machine import in_parallel
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -49,20 +45,20 @@ class Team(Protocol):
     def exchange(self, share: Float[np.ndarray, "centres width"]) -> Float[np.ndarray, "centres own"]:
         """The sum over all processes of the columns that this one owns, in float64."""
 
-    def total(self, values: Float[np.ndarray, "*s"]) -> Float[np.ndarray, "*s"]:
+    def all_sum(self, values: Float[np.ndarray, "*s"]) -> Float[np.ndarray, "*s"]:
         """The sum over all processes, in float64, the same bits on each."""
 
-    def joined(self, values: NDArray[Any]) -> NDArray[Any]:
+    def concatenate(self, values: NDArray[Any]) -> NDArray[Any]:
         """One-dimensional arrays of any lengths, one after the other in the order of the processes."""
 
     def scorer(self, alpha: Float[np.ndarray, "centres own"], columns: int) -> Callable[..., NDArray[Any]]:
         """A function from kernel rows, as many on every process, to these rows' scores for all columns."""
 
-    def whole(self, alpha: Float[np.ndarray, "centres own"], columns: int) -> NDArray[Any] | None:
+    def gather_to_first(self, alpha: Float[np.ndarray, "centres own"], columns: int) -> NDArray[Any] | None:
         """All columns of α on the first process; None on the others."""
 
 
-class Alone:
+class SingleProcess:
     """One process: nothing travels, and JAX is not needed."""
 
     count, index = 1, 0
@@ -73,20 +69,20 @@ class Alone:
     def exchange(self, share: NDArray[Any]) -> NDArray[Any]:
         return share
 
-    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+    def all_sum(self, values: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(values, np.float64)
 
-    def joined(self, values: NDArray[Any]) -> NDArray[Any]:
+    def concatenate(self, values: NDArray[Any]) -> NDArray[Any]:
         return values
 
     def scorer(self, alpha: NDArray[Any], columns: int) -> Callable[..., NDArray[Any]]:
         return lambda kernel: kernel @ alpha
 
-    def whole(self, alpha: NDArray[Any], columns: int) -> NDArray[Any] | None:
+    def gather_to_first(self, alpha: NDArray[Any], columns: int) -> NDArray[Any] | None:
         return alpha
 
 
-class Processes:
+class JaxProcesses:
     """The processes that `jax.distributed` has brought together."""
 
     def __init__(self) -> None:
@@ -110,7 +106,7 @@ class Processes:
         mine = self._moved(by_owner, None, "process")
         return mine[:, 0].sum(axis=0, dtype=np.float64)
 
-    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+    def all_sum(self, values: NDArray[Any]) -> NDArray[Any]:
         values = np.asarray(values, np.float64)
         flat, step = values.ravel(), _TOTAL_BYTES // 8
         out = np.empty_like(flat)
@@ -119,10 +115,10 @@ class Processes:
             out[some] = self._do(self._sum, self._spread(flat[some][None]))
         return out.reshape(values.shape)
 
-    def joined(self, values: NDArray[Any]) -> NDArray[Any]:
+    def concatenate(self, values: NDArray[Any]) -> NDArray[Any]:
         own = np.zeros(self.count)
         own[self.index] = len(values)
-        lengths = self.total(own).astype(int)
+        lengths = self.all_sum(own).astype(int)
         padded = np.zeros((1, int(lengths.max(initial=0))), values.dtype)
         padded[0, : len(values)] = values
         every = self._moved(padded)
@@ -139,7 +135,7 @@ class Processes:
 
         return scores
 
-    def whole(self, alpha: NDArray[Any], columns: int) -> NDArray[Any] | None:
+    def gather_to_first(self, alpha: NDArray[Any], columns: int) -> NDArray[Any] | None:
         out = np.empty((len(alpha), columns), alpha.dtype) if self.index == 0 else None
         width = self.width(columns)
         each = width // self.count
@@ -212,84 +208,3 @@ def lost() -> str:
         "another of the processes has ended or cannot be reached, and its own message says why; the result "
         "was not written, so start all of them again (with --resume where there is a checkpoint)."
     )
-
-
-class ShardedSums:
-    """`nystrom.Sums` of all processes' rows; of the targets, this process keeps the columns it owns."""
-
-    def __init__(self, features: nystrom.Features, columns: int, team: Team) -> None:
-        self.features, self.columns, self.team = features, columns, team
-        self._width = team.width(columns)
-        chunks = -(-columns // self._width)
-        self._each = self._width // team.count
-        centres = len(features)
-        # Rows and Θ(x, x) are counted, and products added up, for this process's rows until `solvable`.
-        self._own = nystrom.Sums(np.zeros((centres, centres)), np.zeros((centres, chunks * self._each)))
-        self._on_device = features.dtype == "float32" and accelerated.device() is not None
-
-    @property
-    def rows(self) -> int:
-        """Of this process."""
-        return self._own.rows
-
-    def add(self, x: sp.csr_array, *, sign: int = 1) -> None:
-        """Take in a block of rows, which are their own targets; none, where the others still have some."""
-        if self.team.count == 1:
-            self._own.add(self.features, x, x, sign=sign)
-            return
-        z = None
-        if x.shape[0]:
-            z = self.features.of_rows(x)
-            (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
-            self._own.products += syrk(float(sign), z, lower=False)
-            self._own.note(x, self.features.depth, sign=sign)
-        for number, start in enumerate(range(0, self.columns, self._width)):
-            share = self._share(z, x, slice(start, start + self._width))
-            mine = slice(number * self._each, (number + 1) * self._each)
-            self._own.targets[:, mine] += sign * self.team.exchange(share)
-
-    def _share(self, z: NDArray[Any] | None, x: sp.csr_array, columns: slice) -> NDArray[Any]:
-        """This process's ZᵀY of some columns; beyond the last one, zeros."""
-        share = np.zeros((len(self.features), self._width), self.features.dtype)
-        if z is None:
-            return share
-        y = x if columns.stop >= self.columns and not columns.start else x[:, columns]
-        by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
-        step = nystrom.centres_at_a_time(y.shape[1])
-
-        def some_centres(start: int) -> None:
-            some = slice(start, start + step)
-            share[some, : y.shape[1]] = (turned @ np.ascontiguousarray(by_row[:, some])).T
-
-        in_parallel(some_centres, range(0, len(z), step))
-        return share
-
-    def take(self, rows: Iterator[sp.csr_array], rounds: int, *, sign: int = 1) -> None:
-        """All of this process's blocks; `rounds` is the most blocks that any process has.
-
-        On an accelerator the blocks are added up there, and exchanged once at the end.
-        """
-        if self._on_device:
-            self._merge(nystrom.accumulate(((x, x) for x in rows), self.features, columns=self.columns), sign)
-            return
-        empty = sp.csr_array((0, self.columns), dtype=np.float32)
-        for _ in range(rounds):
-            self.add(next(rows, empty), sign=sign)
-
-    def _merge(self, local: nystrom.Sums, sign: int) -> None:
-        self._own.products += sign * local.products
-        self._own.diagonal += sign * local.diagonal
-        self._own.rows += sign * local.rows
-        for number, start in enumerate(range(0, self.columns, self._width)):
-            share = np.zeros((len(self.features), self._width))
-            part = local.targets[:, start : start + self._width]
-            share[:, : part.shape[1]] = part
-            mine = slice(number * self._each, (number + 1) * self._each)
-            self._own.targets[:, mine] += sign * self.team.exchange(share)
-
-    def solvable(self) -> nystrom.Sums:
-        """The sums over all processes, with this one's columns: each solves for its own."""
-        diagonal, rows = self.team.total(np.array([self._own.diagonal, self._own.rows]))
-        return nystrom.Sums(
-            self.team.total(self._own.products), self._own.targets, float(diagonal), round(float(rows))
-        )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from infrec.kernels import accelerated, blocked, gram, ridge
+from infrec.kernels import devices, gram, ridge, ridge_gpu
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +17,8 @@ def x() -> sp.csr_array:
 @pytest.mark.parametrize(("tile", "columns"), [(32, 40), (64, 90), (160, 90)], ids=str)
 def test_blocked_is_plain(x: sp.csr_array, tile: int, columns: int) -> None:
     """Tiles that do and do not divide 150 rows; λ = 5, 1 and 5 again: a factor does not spoil the kernel."""
-    held = blocked.BlockedRidge(x, tile=tile, columns=columns)
-    plain = accelerated._on_cpu(x, 1, "float32")
+    held = ridge_gpu.TiledRidge(x, tile=tile, columns=columns)
+    plain = devices._on_cpu(x, 1, "float32")
     for reg in (5.0, 1.0, 5.0):
         pivots = held.factorise(ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal"))
         assert pivots.shape == (150,) and (pivots > 0).all()
@@ -31,8 +31,8 @@ def test_blocked_is_plain(x: sp.csr_array, tile: int, columns: int) -> None:
 def test_its_kernel_is_the_kernel(x: sp.csr_array, weighted: bool) -> None:
     """Rows that bfloat16 holds exactly go through it; others must not."""
     rows = sp.csr_array(x * np.float32(0.3)) if weighted else x
-    assert blocked.is_exact_in_bfloat16(rows.data) != weighted
-    held = blocked.BlockedRidge(rows, tile=64)
+    assert ridge_gpu.is_exact_in_bfloat16(rows.data) != weighted
+    held = ridge_gpu.TiledRidge(rows, tile=64)
     found = np.triu(np.asarray(held._k)[:150, :150], 1)
     for i in range(3):
         some = slice(64 * i, min(150, 64 * i + 64))
@@ -44,7 +44,7 @@ def test_its_kernel_is_the_kernel(x: sp.csr_array, weighted: bool) -> None:
 
 @pytest.mark.parametrize("n", [1, 31, 4096, 4097, 100_000, 476_001])
 def test_tiles_divide_with_little_padding(n: int) -> None:
-    tile = blocked.tile_for(n)
+    tile = ridge_gpu.tile_for(n)
     tiles = -(-n // tile)
-    assert tile <= blocked.TILE
+    assert tile <= ridge_gpu.TILE
     assert tiles * tile - n < 32 * tiles

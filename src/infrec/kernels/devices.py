@@ -1,4 +1,7 @@
-"""Where the kernel is solved: LAPACK on the CPU, JAX on an accelerator; the caller does not see which."""
+"""Where the kernel is solved: LAPACK on the CPU, JAX on an accelerator; the caller does not see which.
+
+How many bytes each large job needs there is asked before anything is allocated.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ import scipy.linalg.blas as blas
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.errors import SolveError
-from infrec.kernels import blocked, gram, memory, ridge
+from infrec.kernels import gram, ridge, ridge_gpu
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +30,8 @@ _ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
 # Seconds of compiling from which the result is kept: ours take tenths of one, and there are dozens of them.
 _KEPT_FROM = "jax_persistent_cache_min_compile_time_secs"
 _JAX_KEEPS_FROM, _WE_KEEP_FROM = 1.0, 0.05
+
+_RUNTIME = 40_000_000  # what JAX compiles and keeps for exchanging arrays between processes
 
 
 @cache
@@ -52,7 +56,7 @@ def solver(x: sp.csr_array, depth: int, dtype: str) -> Callable[..., NDArray[Any
     factorisation is done, to learn whether there is one. float64 stays on the CPU: JAX would need its global
     x64 switch.
     """
-    if goes_there(x.shape[0], dtype):
+    if use_accelerator(x.shape[0], dtype):
         return _on_accelerator(x, depth)
     return _on_cpu(x, depth, dtype)
 
@@ -83,49 +87,35 @@ def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] |
     machine.require_memory(
         8 * n * d, f"the result for {n:,} users and {d:,} items", "use fewer users"
     )  # α, twice
-    held = blocked.BlockedRidge(x, depth=depth)
+    held = ridge_gpu.TiledRidge(x, depth=depth)
 
     def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
-        factorise(held, reg)
+        ridge_gpu.factorise(held, reg)
         if not solve:
             return None
         alpha = held.solve(rows)
-        require_finite(alpha.sum(dtype=np.float64), n)
+        ridge_gpu.require_finite(alpha.sum(dtype=np.float64), n)
         return alpha
 
     return solve_for
 
 
-def factorise(held: blocked.BlockedRidge, reg: float) -> None:
-    """Cholesky of the held kernel plus reg · s · I, or `SolveError` where there is none."""
-    added = ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal")
-    ridge.check_rows(held.rows, added, held.diagonal, reg)
-    pivots = held.factorise(added)
-    ridge.check_pivots(0, pivots, held.diagonal + np.float32(added), reg)
-
-
-def require_finite(total: Any, n: int) -> None:
-    """Raise `SolveError` when the sum of a solution of n rows is not a number."""
-    if not np.isfinite(total):
-        raise SolveError(f"the solve of {n} rows overflowed in float32; use a larger reg or float64.")
-
-
 def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """a @ b of large float32 matrices."""
-    return np.array(_product()(a, b)) if _multiplies_there(a, b) else a @ b
+    return np.array(_product()(a, b)) if _multiply_on_accelerator(a, b) else a @ b
 
 
 def add_product(a: NDArray[Any], b: NDArray[Any], factor: float) -> None:
     """a += factor · a b in place, a block of rows at a time."""
-    there = _multiplies_there(a, b)
+    there = _multiply_on_accelerator(a, b)
     step, by = (_ROWS_THERE, _product()) if there else (_ROWS, np.matmul)
     for start in range(0, len(a), step):
         some = slice(start, start + step)
         a[some] += a.dtype.type(factor) * np.asarray(by(a[some], b))
 
 
-def _multiplies_there(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return goes_there(min(len(a), len(b)), str(a.dtype)) and has_room(2 * (a.nbytes + b.nbytes))
+def _multiply_on_accelerator(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return use_accelerator(min(len(a), len(b)), str(a.dtype)) and has_room(2 * (a.nbytes + b.nbytes))
 
 
 def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
@@ -143,18 +133,18 @@ def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(out[: len(rows)])
 
 
-class RightFactor:
+class ResidentMatrix:
     """A large matrix that many blocks of rows are multiplied with; an accelerator holds it meanwhile."""
 
     def __init__(self, matrix: NDArray[Any]) -> None:
         self.matrix = matrix
         self._there: Any = None
 
-    def after(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def left_multiply(self, rows: NDArray[Any]) -> NDArray[Any]:
         """rows @ matrix; a few rows stay here, where their number is nothing to compile for."""
         if len(rows) <= gram.FEW:
             return few_rows_times(rows, self.matrix)
-        if len(rows) < _ROWS_WORTH_IT or not goes_there(len(self.matrix), str(self.matrix.dtype)):
+        if len(rows) < _ROWS_WORTH_IT or not use_accelerator(len(self.matrix), str(self.matrix.dtype)):
             return rows @ self.matrix
         if self._there is None and has_room(2 * self.matrix.nbytes):
             import jax
@@ -172,7 +162,7 @@ def _product() -> Callable[..., Any]:
     def of(a: Any, b: Any) -> Any:
         return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
-    return blocked.compiled(of, tuned=False)
+    return ridge_gpu.compiled(of, tuned=False)
 
 
 def has_room(needed: int) -> bool:
@@ -189,35 +179,37 @@ def device_memory() -> int | None:
     return stats["bytes_limit"] - stats.get("bytes_in_use", 0) if "bytes_limit" in stats else None
 
 
-def exact_needs(n: int, items: int, dtype: str) -> tuple[int, int, str]:
+def exact_fit_budget(n: int, items: int, dtype: str) -> tuple[int, int, str]:
     """Bytes of an exact fit of n rows, the bytes free where it would run, and what that is called."""
-    if goes_there(n, dtype) and (free := device_memory()) is not None:
+    if use_accelerator(n, dtype) and (free := device_memory()) is not None:
         return _exact_on_device(n, items), free, f"the {device()}"
     itemsize = np.dtype(dtype).itemsize
-    return memory.exact_fit(n, items, itemsize=itemsize), machine.memory_available(), "this machine"
+    return exact_fit(n, items, itemsize=itemsize), machine.memory_available(), "this machine"
 
 
 def require_nystrom(centres: int, items: int, dtype: str, *, rows: int, kept: int = 0) -> None:
     """Raise `MemoryBudgetError` when a pass with so many centres would not fit where it would run."""
     what = f"a Nyström fit with {centres:,} centres and {items:,} items"
     machine.require_memory(
-        memory.nystrom_fit(centres, items, rows=rows, itemsize=np.dtype(dtype).itemsize, kept=kept),
+        nystrom_fit(centres, items, rows=rows, itemsize=np.dtype(dtype).itemsize, kept=kept),
         what,
         "use fewer centres",
     )
     if dtype == "float32" and device() is not None and (free := device_memory()) is not None:
-        block = memory.nystrom_block(centres)
-        needed = memory.nystrom_on_device(centres, items, block=block)
+        block = nystrom_block(centres)
+        needed = nystrom_on_device(centres, items, block=block)
         machine.require_memory(needed, f"{what} on {device()}", "use fewer centres", free=free)
 
 
-def goes_there(n: int, dtype: str) -> bool:
+def use_accelerator(n: int, dtype: str) -> bool:
     """Whether there is an accelerator, and n rows of that type are worth the way to it."""
     return dtype == "float32" and n >= _WORTH_IT and device() is not None
 
 
 def _exact_on_device(n: int, items: int) -> int:
-    return memory.exact_on_device(n, items, tile=blocked.tile_for(n), columns=min(blocked.COLUMNS, items))
+    return ridge_gpu.exact_on_device(
+        n, items, tile=ridge_gpu.tile_for(n), columns=min(ridge_gpu.COLUMNS, items)
+    )
 
 
 def _keep_compiled() -> None:
@@ -235,3 +227,98 @@ def compile_cache() -> Path:
     given = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(given) if given else home / "infrec" / "xla"
+
+
+def exact_fit(n: int, items: int, *, itemsize: int = 4, alphas: int = 3) -> int:
+    """Bytes of an exact ridge fit: the kernel, the copy that is factorised, and `alphas` dual matrices."""
+    return itemsize * n * (2 * n + alphas * items)
+
+
+def nystrom_fit(
+    centres: int, items: int, *, rows: int | None = None, itemsize: int = 4, alphas: int = 2, kept: int = 0
+) -> int:
+    """Bytes of a Nyström fit, the same however many rows pass by.
+
+    Always: the centres' factor and the two sums in float64, the factor again in the fit's own precision. In
+    the pass: a block's kernel and its product. In the solve: the system and two blocks of columns in float64,
+    `alphas` dual matrices, and the `kept` kernel rows of validation users.
+    """
+    square, wide = centres * centres, centres * items
+    block = min(nystrom_block(centres), rows or nystrom_block(centres))
+    one_pass = itemsize * (square + block * centres)
+    solve = 8 * (square + 2 * centres * min(items, 2048)) + itemsize * (alphas * wide + kept * centres)
+    return 8 * (2 * square + wide) + itemsize * square + max(one_pass, solve)
+
+
+def streamed_fit(
+    centres: int,
+    items: int,
+    *,
+    processes: int = 1,
+    itemsize: int = 4,
+    kept: int = 0,
+    rows: int = 0,
+    stored: int = 0,
+) -> int:
+    """Bytes of a fit from partitions in one of several processes, the same however many partitions there are.
+
+    As `nystrom_fit`, with this process's share of the items; what is exchanged at a time; a partition of
+    `rows` users and `stored` interactions as it is read; and `kept` kernel rows of this process's judges.
+    """
+    square, own = centres * centres, centres * (-(-items // processes))
+    block = min(nystrom_block(centres), rows or nystrom_block(centres))
+    several = processes > 1
+    exchanged = 4 * itemsize * centres * min(items, 1024) if several else 0
+    one_pass = itemsize * (square + block * centres) + exchanged + 40 * stored
+    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
+    solve += itemsize * ((2 if kept else 1) * own + kept * centres)
+    last = itemsize * (own + centres * items) if several else 0
+    runtime = _RUNTIME if several else 0
+    return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + runtime
+
+
+def nystrom_block(centres: int) -> int:
+    """How many rows a Nyström pass takes in at a time: 64 MB of their kernel in float32."""
+    return min(16384, max(64, (1 << 24) // centres))
+
+
+def distillation(users: int, items: int, *, batch: int, judges: int, regs: int = 8, modelled: int = 0) -> int:
+    """Bytes of a distillation on the CPU beside the log.
+
+    Twelve arrays of the summary's size (logits, their mean, Adam's two, gradients, X̂, α, …), α for every λ of
+    a validation, a step's users and the validation users as bytes, and what JAX compiles. modelled: items of
+    the model that targets come from: its products, factor and inverse, and the targets in half precision.
+    """
+    targets = 16 * modelled * modelled + (2 * batch * items if modelled else 0)
+    return 4 * users * items * (12 + regs) + items * (3 * batch + min(judges, 20_000)) + 240_000_000 + targets
+
+
+def nystrom_on_device(centres: int, items: int, *, block: int) -> int:
+    """Bytes of a Nyström fit on an accelerator. In the pass: the sums as pairs of float32 and a block's share
+    of them, the whitening matrix, the centres' rows, and a block of rows with its kernel and features. In the
+    solve: five squares in float64 (the system, its halves, both factors) and a block of columns."""
+    square, wide = centres * centres, centres * items
+    one_pass = 4 * (4 * square + 3 * wide + 4 * block * centres) + 2 * (wide + block * items)
+    return max(one_pass, 8 * (5 * square + centres * min(items, 4096)))
+
+
+def evaluation(users: int, items: int, held_out: int, *, batch: int = 64 << 20) -> int:
+    """Bytes of an evaluation beside the data and the model.
+
+    Always: 14 numbers for each user and the scores that the pooled AUC compares (50 negatives and the
+    held-out items of each user). At the worst, either a batch of scores with its copies while the negatives
+    of a block of users are drawn, or at the end the AUC's sorted copy, the scores' users and a chunk's ranks.
+    """
+    compared = held_out + 50 * users
+    negatives = 8 * 50 * min(users, 1 << 18)
+    drawing = 3 * max(batch, 4 * 16 * items) + 4 * negatives
+    comparing = negatives + 8 * compared + 36 * min(compared, 1 << 22)
+    return 14 * 8 * users + 4 * compared + max(drawing, comparing)
+
+
+def users_that_fit(items: int, *, itemsize: int = 4, alphas: int = 3, free: int | None = None) -> int:
+    """The largest n (rounded down to hundreds) whose exact fit the memory holds."""
+    room = 0.9 * (machine.memory_available() if free is None else free) / itemsize
+    width = alphas * items
+    n = ((width * width + 8 * room) ** 0.5 - width) / 4  # the positive root of 2 n² + width n = room
+    return max(100, int(n) // 100 * 100)
