@@ -30,7 +30,7 @@ from infrec.data import datasets
 from infrec.data.export import export
 from infrec.machine import cores
 from infrec.metrics import inverse_propensity, ranking_metrics, top_k
-from infrec.search import choose
+from infrec.search import tune
 
 ROOT = Path(__file__).parent.parent
 # Ours, and whom it must equal.
@@ -77,7 +77,7 @@ def main() -> None:
 def ours(name: str, split: Split) -> dict[str, Any]:
     """One of our models: settings chosen, fitted once more with them, all users ranked."""
     start = time.perf_counter()
-    found = choose(models.create(name), split)
+    found = tune(models.create(name), split)
     chosen = fit = time.perf_counter() - start
     model = found.model
     if len(found.candidates) > 1:  # else what was timed is one training already

@@ -32,7 +32,7 @@ from infrec.data.synthetic_world import World
 from infrec.evaluation import evaluate
 from infrec.kernels import devices, ridge
 from infrec.models import InfiniteAE
-from infrec.search import choose
+from infrec.search import tune
 from infrec.splits import Split, holdout
 
 REG = 5.0
@@ -244,7 +244,7 @@ def parted(arguments: argparse.Namespace) -> Split:
 # ---- models ------------------------------------------------------------------------------------------------
 def chosen(arguments: argparse.Namespace, model: InfiniteAE, train: Interactions, val: Interactions) -> Any:
     begin = time.perf_counter()
-    found = choose(model, (train, val), space={"reg": arguments.reg}).model
+    found = tune(model, (train, val), space={"reg": arguments.reg}).model
     note(f"{model.settings.solver}, {len(arguments.reg)} λ,", begin)
     return found
 

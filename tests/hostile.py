@@ -21,8 +21,8 @@ from infrec.data.sources import TableSource
 from infrec.data.summary import Summary
 from infrec.distillation.settings import Config
 from infrec.models import infinite_ae, infinite_ae_plus
+from infrec.models.gradient_model import GradientModel
 from infrec.models.infinite_ae_plus_search import START
-from infrec.models.trained import Trained
 
 USERS, ITEMS = 12, 9
 
@@ -38,7 +38,7 @@ def log() -> Interactions:
     )
 
 
-def untrained(model: Trained) -> Trained:
+def untrained(model: GradientModel) -> GradientModel:
     """A trained model as it is before its first step: no JAX is needed to make one."""
     data = log()
     sizes: Any = SimpleNamespace(users=16, items=16)

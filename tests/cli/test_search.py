@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infrec.cli import selection
 from infrec.models import create
-from infrec.search import selected
+from infrec.search import committed
 from tests.cli.conftest import Infrec
 
 
@@ -24,7 +23,7 @@ def test_a_search_is_told_saved_and_read(infrec: Infrec, ratings: Path, tmp_path
     assert "latent" not in candidate["settings"]
     assert candidate["rungs"][-1] == [5, candidate["score"]]
 
-    found = selected.read(str(ratings), "mf", tmp_path / "out")
+    found = committed.read(str(ratings), "mf", tmp_path / "out")
     assert found is not None
     assert found.settings == document["selected"]
     assert found.settings["latent"] == 4
@@ -49,7 +48,7 @@ def test_a_closed_form_model_has_a_selection_too(infrec: Infrec, ratings: Path, 
     document = infrec(
         "evaluate", ratings, "-m", "ease", "--search", 60, "--save-selection", tmp_path, "--json"
     ).document
-    found = selected.read(str(ratings), "ease", tmp_path)
+    found = committed.read(str(ratings), "ease", tmp_path)
     assert found is not None
     assert found.settings == document["selected"]
     assert document["search"]["tried"] == document["search"]["of"] == 10
@@ -68,6 +67,6 @@ def test_the_score_on_record_is_that_of_what_was_chosen(tmp_path: Path) -> None:
         "protocol": "paper-code",
         "metrics": {"HR@10": 1.0},
     }
-    selection.save(document, tmp_path, (), 42)
-    found = selected.read("log.csv", "infinite-ae-plus", tmp_path)
+    committed.save_search(document, tmp_path, (), 42)
+    found = committed.read("log.csv", "infinite-ae-plus", tmp_path)
     assert found is not None and found.score == 31.25

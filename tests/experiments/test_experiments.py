@@ -184,10 +184,10 @@ def test_the_full_grid_is_what_the_issue_asks_for(name: str) -> None:
 
 
 def test_committed_settings_are_used(tmp_path: Path, place: Path) -> None:
-    from infrec.search import selected
+    from infrec.search import committed
 
-    found = selected.Selected("tiny", "mf", {"latent": 8, "epochs": 9, "seed": 7}, 12.0)
-    selected.write(found, tmp_path / "selected")
+    found = committed.Selected("tiny", "mf", {"latent": 8, "epochs": 9, "seed": 7}, 12.0)
+    committed.write(found, tmp_path / "selected")
     plan = planning.plan(experiments.get("table1"), [str(place / "tiny.parquet")], root=tmp_path)
     fit = plan.fit(str(place / "tiny.parquet"), "mf")
     assert dict(fit.settings) == {"latent": 8, "epochs": 9}
@@ -201,14 +201,16 @@ def test_committed_settings_are_used(tmp_path: Path, place: Path) -> None:
 def test_records_elsewhere_still_find_the_committed_settings(
     tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from infrec.search import selected
+    from infrec.search import committed
 
     monkeypatch.chdir(tmp_path)
     data = str(place / "tiny.parquet")
-    selected.write(selected.Selected("tiny", "mf", {"latent": 8}, 12.0))
+    committed.write(committed.Selected("tiny", "mf", {"latent": 8}, 12.0))
     plan = planning.plan(experiments.get("table1"), [data], root=tmp_path / "elsewhere")
     assert dict(plan.fit(data, "mf").settings) == {"latent": 8}
-    selected.write(selected.Selected("tiny", "mf", {"latent": 4}, 12.0), tmp_path / "elsewhere" / "selected")
+    committed.write(
+        committed.Selected("tiny", "mf", {"latent": 4}, 12.0), tmp_path / "elsewhere" / "selected"
+    )
     assert dict(plan.fit(data, "mf").settings) == {"latent": 4}, "one's own come first"
 
 

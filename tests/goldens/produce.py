@@ -31,7 +31,7 @@ from infrec.experiments import NAMES as EXPERIMENTS
 from infrec.experiments import get as experiment
 from infrec.experiments.base import SEEDS, Plan
 from infrec.report.site import build as build_pages
-from infrec.search.selected import read as committed_settings
+from infrec.search.committed import read as committed_settings
 from tests.serve.conftest import Running
 
 HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
 from infrec.kernels import devices, gram
 from infrec.models import InfiniteAE, infinite_ae
-from infrec.search import choose
+from infrec.search import tune
 from infrec.splits import holdout
 from tests.models.contract import RecommenderContract
 
@@ -138,9 +138,9 @@ def test_reg_zero_does_not_win_by_the_order_of_the_items() -> None:
     assert zero.settings == {"reg": 0} and zero.score is None
     assert zero.error is not None and "reproduces the histories" in zero.error
     assert model.selected["reg"] > 0
-    asked = choose(InfiniteAE(), split, space={"reg": [0]})  # the only one there is: used, and not judged
+    asked = tune(InfiniteAE(), split, space={"reg": [0]})  # the only one there is: used, and not judged
     assert asked.selected["reg"] == 0 and asked.candidates[0].score is None
-    elsewhere = choose(InfiniteAE(), (split.train, split.val), context=split.train.matrix)
+    elsewhere = tune(InfiniteAE(), (split.train, split.val), context=split.train.matrix)
     assert elsewhere.candidates[0].score is not None, "histories that were not fitted are scored"
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError
-from infrec.models import LightGCN, lightgcn, sampling
-from infrec.models.sampling import Batch, Pairs
+from infrec.models import LightGCN, batches, lightgcn
+from infrec.models.batches import Batch, Pairs
 from infrec.models.trainer import Step, bpr, penalty
 from infrec.randomness import generator
 from tests.models.contract import RecommenderContract
@@ -66,7 +66,7 @@ def test_the_loss_sees_the_same_scores(
     monkeypatch.setattr(lightgcn, "_DENSE", dense_up_to)
     log = Interactions.from_csr(np.tile(small_log.matrix.toarray(), wider))
     program = LightGCN(latent=5).program(log)
-    sizes, arrays = sampling.on_device(log)
+    sizes, arrays = batches.on_device(log)
     params = program.start(sizes, log, generator(0, "test"))
     params = {name: 5 * array for name, array in params.items()}
     users = jnp.arange(sizes.batch)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Summary
 from infrec.errors import ConfigError
 from infrec.models import MF, load
-from infrec.models.trained import DROPOUT, LATENT, RATE
+from infrec.models.gradient_model import DROPOUT, LATENT, RATE
 from tests.models.contract import RecommenderContract
 
 

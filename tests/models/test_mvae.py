@@ -12,8 +12,8 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError
-from infrec.models import MVAE, sampling
-from infrec.models.sampling import Batch, Log, Sizes
+from infrec.models import MVAE, batches
+from infrec.models.batches import Batch, Log, Sizes
 from infrec.models.trainer import Step
 from infrec.randomness import generator
 from tests.models.contract import RecommenderContract
@@ -30,7 +30,7 @@ class TestMVAE(RecommenderContract):
 
 def loss_of(params: dict, log: Interactions, at: int, beta: float = 1.0) -> float:
     program = MVAE(latent=4, hidden=6).program(log)
-    sizes, arrays = sampling.on_device(log)
+    sizes, arrays = batches.on_device(log)
     constants = program.constants(sizes, log)
     return float(compiled(program, sizes, params, arrays, constants, np.int32(at), np.float32(beta)))
 
@@ -49,7 +49,7 @@ def compiled(
 def test_the_loss_by_hand(small_log: Interactions) -> None:
     """All weights 0: every item is equally likely, and N(μ, σ²) is what its biases say, for all 4 numbers."""
     program = MVAE(latent=4, hidden=6).program(small_log)
-    sizes = sampling.on_device(small_log)[0]
+    sizes = batches.on_device(small_log)[0]
     params = {k: np.zeros_like(v) for k, v in program.start(sizes, small_log, generator(0, "x")).items()}
     likelihood = small_log.n_interactions / small_log.n_users * np.log(small_log.n_items)
     assert loss_of(params, small_log, 10**6) == pytest.approx(likelihood, rel=1e-5)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
-from infrec.models import sampling
+from infrec.models import batches
+from infrec.models.batches import Batch, Log, PaddedSizes, Sizes
 from infrec.models.mvae_update import BASE_WEIGHT, Memory, Rehearsal, UpdatedMVAE, adaptive_weight, share
-from infrec.models.sampling import Batch, Log, Room, Sizes
 from infrec.models.trainer import Step
 from infrec.randomness import generator
 from infrec.splits import hide
@@ -65,7 +65,7 @@ def memory_of(log: Interactions, weight: float, before: int) -> Memory:
 def loss_of(log: Interactions, memory: Memory, **changes: np.ndarray) -> float:
     """With all weights 0 but those that are given."""
     program = UpdatedMVAE(latent=4, hidden=6).with_memory(memory).program(log)
-    sizes, arrays = sampling.on_device(log)
+    sizes, arrays = batches.on_device(log)
     params = {k: np.zeros_like(v) for k, v in program.start(sizes, log, generator(0, "x")).items()}
     for name, value in changes.items():
         params[name.replace("_", ".")][: len(value)] = value
@@ -102,7 +102,7 @@ def test_the_past_is_what_the_model_said(small_log: Interactions) -> None:
 
 
 # ---- what it is for ----------------------------------------------------------------------------------------
-ROOM = Room(users=128, interactions=2048, batch=2048, longest=40)
+ROOM = PaddedSizes(users=128, interactions=2048, batch=2048, longest=40)
 
 
 def trained(
@@ -163,7 +163,7 @@ def test_items_never_seen_stay_untouched_and_come_last(small_log: Interactions) 
     memory = Memory(known=known, room=ROOM)
     model, parameters, _ = trained(log, memory, epochs=3)
     begun = model.program(log).start(
-        sampling.on_device(log, room=ROOM)[0], log, generator(42, "start", "mvae")
+        batches.on_device(log, room=ROOM)[0], log, generator(42, "start", "mvae")
     )
     for name, at in (
         ("encoder0.weight", np.s_[55:60]),
@@ -183,7 +183,7 @@ def test_items_never_seen_stay_untouched_and_come_last(small_log: Interactions) 
 
 def test_logs_in_the_same_room_share_shapes(small_log: Interactions) -> None:
     logs = [small_log.select_users(np.arange(n)) for n in (20, 70, 120)]
-    room = Room.for_all(logs)
-    shapes = {sampling.on_device(log, room=room)[0] for log in logs}
+    room = PaddedSizes.for_all(logs)
+    shapes = {batches.on_device(log, room=room)[0] for log in logs}
     assert len(shapes) == 1
-    assert next(iter(shapes)) == sampling.on_device(small_log)[0]
+    assert next(iter(shapes)) == batches.on_device(small_log)[0]

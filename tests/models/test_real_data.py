@@ -14,7 +14,7 @@ from infrec.data import Interactions
 from infrec.evaluation import evaluate
 from infrec.models import EASE, MF, InfiniteAE, PopRec
 from infrec.models.base import Recommender
-from infrec.search import choose
+from infrec.search import tune
 from infrec.splits import Split, holdout
 
 pytestmark = pytest.mark.real_data
@@ -33,7 +33,7 @@ def magazine(real_data: Path) -> Split:
 @pytest.fixture(scope="module")
 def infinite_ae(ml_1m: Split) -> InfiniteAE:
     """Of the grid of λ, the best and its neighbours: each takes seconds to solve."""
-    model = choose(InfiniteAE(), ml_1m, space={"reg": [1, 5, 20]}).model
+    model = tune(InfiniteAE(), ml_1m, space={"reg": [1, 5, 20]}).model
     assert isinstance(model, InfiniteAE)
     return model
 

@@ -15,7 +15,7 @@ def test_in_another_order_of_items_it_is_still_a_summary(small_log: Interactions
     """Its λ grid stays, and its users are nobody: their names say nothing to a model with learnt users."""
     summary = Summary.of(small_log, about={"reg_grid": [0.1, 1.0]})
     aligned = summary.align_items(Vocabulary.of(small_log.items.ids.to_pylist()[::-1]))
-    assert isinstance(aligned, Summary) and aligned.stand_ins and aligned.reg_grid == (0.1, 1.0)
+    assert isinstance(aligned, Summary) and aligned.synthetic_users and aligned.reg_grid == (0.1, 1.0)
     np.testing.assert_array_equal(aligned.matrix.toarray(), small_log.matrix.toarray()[:, ::-1])
     model = MF(epochs=2).fit(aligned)
     rows = aligned.matrix[[5, 6]]

@@ -17,8 +17,8 @@ from infrec import machine, models
 from infrec.checkpoints import Interrupted
 from infrec.data import Interactions
 from infrec.errors import ArtifactError, ConfigError, DataError, MemoryBudgetError, SolveError
-from infrec.models import MF, sampling, trainer
-from infrec.models.trained import Trained
+from infrec.models import MF, batches, trainer
+from infrec.models.gradient_model import GradientModel
 from infrec.splits import holdout
 
 
@@ -27,7 +27,7 @@ def small_mf(**settings: Any) -> MF:
 
 
 # ---- pausing and resuming ----------------------------------------------------------------------------------
-def same(one: Trained, other: Trained) -> bool:
+def same(one: GradientModel, other: GradientModel) -> bool:
     return all(np.array_equal(one.parameters[name], other.parameters[name]) for name in one.parameters)
 
 
@@ -155,7 +155,7 @@ def test_users_of_a_context_are_judged_by_their_history(small_log: Interactions)
     """Trained on some users, stopped early on others: validation rows are not the training rows."""
     split = holdout(small_log, seed=42)
     half = split.train.select_users(np.arange(0, 120, 2))
-    model = MF().watched(split.val, split.train.matrix).fit(half)
+    model = MF().early_stop_on(split.val, split.train.matrix).fit(half)
     assert model.log.n_users == 60
     assert 1 <= model.selected["epochs"] < MF.most_epochs
 
@@ -200,9 +200,9 @@ def test_a_model_that_does_not_fit_in_memory_is_refused(
 
 def test_a_few_users_of_many_items_are_not_padded_to_many() -> None:
     """A padded user would cost a row of scores; with fewer items, shapes are as they were."""
-    sizes, _ = sampling.on_device(wide_log(10, 70_000), batch=128)
+    sizes, _ = batches.on_device(wide_log(10, 70_000), batch=128)
     assert (sizes.users, sizes.batch, sizes.blocks) == (16, 16, 1)
-    sizes, _ = sampling.on_device(wide_log(10, 60_000), batch=128)
+    sizes, _ = batches.on_device(wide_log(10, 60_000), batch=128)
     assert (sizes.users, sizes.batch, sizes.blocks) == (128, 128, 1)
 
 

@@ -130,12 +130,12 @@ def grid(run: dict[str, Any], train: Interactions) -> list[dict[str, Any]]:
     sized = run["mode"] == "discrete" or any(
         run[name] is not None for name in ("per_user", "total", "percent")
     )
-    still_open = {
+    open_settings = {
         name: values
         for name, values in space.items()
         if run.get(name) is None and not (name == "gamma" and sized)
     }
-    return [dict(zip(still_open, values, strict=True)) for values in product(*still_open.values())]
+    return [dict(zip(open_settings, values, strict=True)) for values in product(*open_settings.values())]
 
 
 @contextmanager

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec import machine
-from infrec.cli import console, options, selection
+from infrec.cli import console, options
 from infrec.cli.options import Protocol
 from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
+from infrec.search import committed
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
@@ -132,7 +133,7 @@ def evaluate(
             )
             documents.append(document)
             if save_selection is not None:
-                console.saved(selection.save(document, save_selection, set_ or (), seed))
+                console.saved(committed.save_search(document, save_selection, set_ or (), seed))
     if json:
         console.emit(documents[0] if len(documents) == 1 else {"dataset": data, "results": documents})
     else:
@@ -242,24 +243,24 @@ def fit_for(
     progress: Progress,
 ) -> SearchResult:
     """The model fitted on the train part (or on `train`), settings chosen on validation, and those tried."""
-    from infrec.search import SearchResult, choose
+    from infrec.search import SearchResult, tune
 
     fit_on = split.train if train is None else train
     # Other users than the split's: their own histories say nothing about whom validation asks for.
     context = None if train is None else split.train.matrix
     no_search = choosing.none
-    if not no_search and not split.val.n_interactions and model.still_open:
+    if not no_search and not split.val.n_interactions and model.auto_settings:
         console.note(
             "nothing is held out for validation (every user has few interactions): shipped settings are used."
         )
         no_search = True
     if no_search:
-        model = model.with_settings(**{name: model.fallback[name] for name in model.still_open})
+        model = model.with_settings(**{name: model.fallback[name] for name in model.auto_settings})
         if split.val.n_interactions:  # which early stopping looks at
-            model = model.watched(split.val, context)
+            model = model.early_stop_on(split.val, context)
         fitted = model.fit(fit_on, progress=progress)
         return SearchResult(fitted, fitted.selected, [], 0.0)
-    return choose(
+    return tune(
         model,
         (fit_on, split.val),
         space=choosing.space,

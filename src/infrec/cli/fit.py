@@ -154,7 +154,7 @@ def fit(
     }
     if (why := recommender.about.get("why")) and asked.get("solver") == "auto":
         console.note(f"{recommender.about['solver']}: {why}.")
-    if fitted.stand_ins:  # its users are nobody whom one could ask about
+    if fitted.synthetic_users:  # its users are nobody whom one could ask about
         example = ["--history", str(fitted.items.ids[int(fitted.item_counts.argmax())])]
     else:
         example = ["--user", str(fitted.users.ids[0]) if fitted.n_users else "ID"]

@@ -101,9 +101,9 @@ def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
 
 def search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
     """What `--search` tries of a model trained by epochs: its space without what `--set` fixes."""
-    from infrec.models.trained import Trained
+    from infrec.models.gradient_model import GradientModel
 
-    if not isinstance(model, Trained):
+    if not isinstance(model, GradientModel):
         return None  # its open settings are "auto"
     return {name: values for name, values in model.search_space.items() if name not in fixed}
 

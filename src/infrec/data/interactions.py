@@ -157,7 +157,7 @@ class Interactions:
         return ()
 
     @property
-    def stand_ins(self) -> bool:
+    def synthetic_users(self) -> bool:
         """Whether the users only stand for others: never in a log; in summaries and samples."""
         return False
 

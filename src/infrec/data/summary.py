@@ -95,7 +95,7 @@ class Summary(Interactions):
         return tuple(self.about.get("reg_grid", REG_GRID))
 
     @property
-    def stand_ins(self) -> bool:
+    def synthetic_users(self) -> bool:
         """Synthetic users are nobody, and sampled ones are known by a part of the log."""
         return True
 

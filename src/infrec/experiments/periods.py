@@ -35,8 +35,8 @@ from infrec.splits import ahead, hide, periods
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from infrec.models.batches import PaddedSizes
     from infrec.models.mvae_update import UpdatedMVAE
-    from infrec.models.sampling import Room
 
 STRATEGIES = ("joint", "individual", "fine-tune", "ader", "distill-cf")
 FROM_THE_BEGINNING = ("joint", "individual")
@@ -153,7 +153,7 @@ class Walk:
         self.settings = dict(cell.data.settings)
         self.strategy = self.settings["strategy"]
         self.state = State(known=np.zeros(logs[0].n_items, bool))
-        self.room: Room | None = None
+        self.room: PaddedSizes | None = None
 
     def step(self) -> None:
         """Update with the next period, measure on the one after, choose what is remembered."""
@@ -187,8 +187,8 @@ class Walk:
     # ---- training ----------------------------------------------------------------------------------------
     def _update(self, at: int) -> tuple[float, int]:
         """The model after period `at`; λ, and the interactions of the exemplars that were replayed."""
+        from infrec.models.gradient_model import watcher
         from infrec.models.mvae_update import Memory, UpdatedMVAE, adaptive_weight
-        from infrec.models.trained import watcher
 
         state, new = self.state, active(self.logs[at])
         shown, hidden = hide(new, share=HIDDEN, seed=self.cell.seed)
@@ -225,15 +225,15 @@ class Walk:
         state.steps = memory.steps + self.epochs * training.steps
         return weight, held
 
-    def _room(self, at: int) -> Room:
+    def _room(self, at: int) -> PaddedSizes:
         """Shapes that periods share, so that few functions are compiled."""
-        from infrec.models.sampling import Room
+        from infrec.models.batches import PaddedSizes
 
         if self.strategy == "joint":
             count = min(next(n for n in (*ROOMS, at + 1) if n > at), len(self.logs) - 1)
-            return Room.for_all([active(together(self.logs[:count]))])
+            return PaddedSizes.for_all([active(together(self.logs[:count]))])
         if self.room is None:
-            self.room = Room.for_all([active(log) for log in self.logs[:-1]])
+            self.room = PaddedSizes.for_all([active(log) for log in self.logs[:-1]])
         return self.room
 
     # ---- exemplars ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from infrec.errors import ConfigError, DataError
 from infrec.experiments import work
 from infrec.experiments.base import SEEDS, Experiment, Plan
 from infrec.experiments.cells import Cell
-from infrec.search import selected
+from infrec.search import committed
 
 QUICK_DATASET = "demo"
 SEARCH_SECONDS = 120.0  # for each trained model, where `search` asks for a new search
@@ -48,7 +48,7 @@ def plan(
     names = chosen_datasets(experiment, asked, quick=quick)
 
     def settings_of(dataset: str, model: str) -> dict[str, object]:
-        found = selected.read(dataset, model, root / "selected") or selected.read(dataset, model)
+        found = committed.read(dataset, model, root / "selected") or committed.read(dataset, model)
         return {} if found is None else {key: value for key, value in found.settings.items() if key != "seed"}
 
     return Plan(

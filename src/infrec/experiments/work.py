@@ -188,7 +188,7 @@ def _fitted(
 ) -> tuple[Recommender, list[dict[str, Any]]]:
     """The model, its open settings chosen on validation, and what was tried."""
     from infrec import models
-    from infrec.search import choose
+    from infrec.search import tune
 
     settings = dict(fit.settings)
     names = models.create(fit.model).selected
@@ -199,7 +199,7 @@ def _fitted(
     # The validation users are asked with their own histories, which are not those of a sample or of noise.
     same = cell.data.source == FULL and not cell.data.noise
     context = None if same else split.train.matrix
-    result = choose(
+    result = tune(
         model,
         (fit_on, split.val),
         space=space or None,

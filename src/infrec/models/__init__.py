@@ -17,7 +17,7 @@ _REGISTRY = {
     "infinite-ae": ("infrec.models.infinite_ae", "InfiniteAE"),
     "infinite-ae-plus": ("infrec.models.infinite_ae_plus", "InfiniteAEPlus"),
     "ease": ("infrec.models.ease", "EASE"),
-    "poprec": ("infrec.models.poprec", "PopRec"),
+    "poprec": ("infrec.models.popularity", "PopRec"),
     "bias-only": ("infrec.models.bias", "BiasOnly"),
     "mf": ("infrec.models.mf", "MF"),
     "neumf": ("infrec.models.neumf", "NeuMF"),

@@ -19,7 +19,7 @@ from infrec import artifacts
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, InfrecError, NotFittedError, SolveError
-from infrec.models import recommending, storage
+from infrec.models import lists, storage
 from infrec.models.selection import Candidate, best_first, select
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Settings
@@ -72,7 +72,7 @@ class Recommender(ABC):
         return self.settings.to_dict()
 
     @property
-    def still_open(self) -> list[str]:
+    def auto_settings(self) -> list[str]:
         """The settings that are "auto" and are chosen on validation."""
         return [
             n
@@ -88,13 +88,13 @@ class Recommender(ABC):
         """
         space = dict(space or {})
         self.settings_type.check_names(space, self.name)
-        still_open = [name for name in self.selected if name in self.still_open or name in space]
+        open_settings = [name for name in self.selected if name in self.auto_settings or name in space]
         values = {**self.search_space, **space}
-        undeclared = [name for name in still_open if name not in values]
+        undeclared = [name for name in open_settings if name not in values]
         if undeclared:
             raise ConfigError(f"{undeclared[0]}='auto' of {self.name} has no values to try; give it a value.")
-        every = itertools.product(*(values[name] for name in still_open))
-        return [dict(zip(still_open, combination, strict=True)) for combination in every]
+        every = itertools.product(*(values[name] for name in open_settings))
+        return [dict(zip(open_settings, combination, strict=True)) for combination in every]
 
     def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
         """Values that the data itself brings for open settings, instead of the search space's."""
@@ -122,7 +122,7 @@ class Recommender(ABC):
         self._check_size(interactions)
         variants = self.variants(self.space_for(interactions))
         if len(variants) == 1:
-            model = self if validation is None else self.watched(validation)
+            model = self if validation is None else self.early_stop_on(validation)
             return self._become(model._fitted(interactions, variants[0], progress), [])
         if validation is not None and validation.n_interactions:
             chosen = select(self, interactions, validation, variants, progress=progress)
@@ -157,7 +157,7 @@ class Recommender(ABC):
             except InfrecError as failure:
                 yield dict(changes), failure
 
-    def watched(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
+    def early_stop_on(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
         """The model, told beforehand what it will be judged by; those trained by epochs stop early on it.
 
         `context` holds the validation users' histories when they are not the training users.
@@ -202,7 +202,7 @@ class Recommender(ABC):
         return False
 
     @property
-    def reproduces(self) -> bool:
+    def is_interpolating(self) -> bool:
         """Whether `fitted_scores` are the training histories themselves, whatever was held out of them."""
         return False
 
@@ -265,7 +265,7 @@ class Recommender(ABC):
         Columns: user (the id, or the number of the history), item, rank from 1, score, source ("model", or
         "popular" where nothing is known of the user), and title when known.
         """
-        return recommending.recommend(
+        return lists.recommend(
             self,
             users,
             histories=histories,
@@ -278,7 +278,7 @@ class Recommender(ABC):
 
     def similar(self, item: object, k: int = 10) -> pa.Table:
         """The k items most like this one: item, rank, score, and title when known."""
-        return recommending.similar(self, self._similarity, item, k)
+        return lists.similar(self, self._similarity, item, k)
 
     # ---- disk ----------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:
@@ -298,8 +298,8 @@ class Recommender(ABC):
             model = cls(**{name: value for name, value in settings.items() if name in names})
             model._log, model.candidates = log, candidates
             model.about = dict(artifact.manifest.get("about", {}))
-            if model.still_open:
-                raise artifact.unsound(f"its setting {model.still_open[0]!r} is still 'auto'")
+            if model.auto_settings:
+                raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
             model._restore(artifact)
         return model
 

@@ -19,12 +19,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.trained import Trained
+from infrec.models.gradient_model import GradientModel
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Auto, Settings, setting
 
 if TYPE_CHECKING:
-    from infrec.models.sampling import Sizes
+    from infrec.models.batches import Sizes
     from infrec.models.trainer import Params, Step
 
 
@@ -65,7 +65,7 @@ class BiasSettings(Settings):
     seed: int = setting(42, "seed of the draws", least=0)
 
 
-class BiasOnly(Trained):
+class BiasOnly(GradientModel):
     """The simplest model with parameters; for everybody the popular items."""
 
     name: ClassVar[str] = "bias-only"

@@ -17,7 +17,7 @@ kernels/nystrom.py
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -36,14 +36,42 @@ from infrec.kernels.collectives import Team
 from infrec.models.base import Recommender
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explanation, contributions, explain
-from infrec.models.infinite_ae_settings import InfiniteAESettings
 from infrec.models.selection import JUDGES
 from infrec.progress import Progress, silent
-from infrec.settings import AUTO
+from infrec.settings import AUTO, Auto, Settings, setting
+
+DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
 
 _BATCH = 1024  # histories whose kernel with all centres exists at a time
 _OF_NYSTROM = ("centres", "centre_choice", "seed")
 _SOLVE_AGAIN = 1000  # up to so many users, α is solved again at loading instead of stored
+
+
+@dataclass(frozen=True)
+class InfiniteAESettings(Settings):
+    """∞-AE has one hyper-parameter, `reg`; the others say how it is computed."""
+
+    reg: float | Auto = setting(
+        AUTO,
+        "λ of the ridge, relative to the kernel's mean diagonal",
+        least=0,
+        search=(0, 1, 5, 20, 50, 100),  # the paper's grid
+        fallback=5,
+    )
+    depth: int = setting(1, "hidden layers of the infinitely wide network", least=0, most=DEEPEST)
+    dtype: Literal["float32", "float64"] = setting("float32", "precision of the solve")
+    solver: Literal["auto", "exact", "nystrom"] = setting(
+        AUTO,
+        "`nystrom` lets a few users, the centres, stand for all; `auto` is exact where its memory suffices",
+        decided_by_data=True,
+    )
+    centres: int = setting(2000, "how many users stand for all with `nystrom`", least=1)
+    centre_choice: Literal["random", "activity", "leverage", "given"] = setting(
+        "random",
+        "which users: at random, in proportion to their interactions, those whom few others resemble, or "
+        "given by the caller (`--centres SUMMARY`)",
+    )
+    seed: int = setting(42, "seed of that choice", least=0)
 
 
 class InfiniteAE(Recommender):
@@ -166,15 +194,16 @@ class InfiniteAE(Recommender):
     def fit_prepared(
         self, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
     ) -> Self:
-        """Fit in place on a prepared dataset, partition by partition; see `infrec.models.streaming`.
+        """Fit in place on a prepared dataset, partition by partition; see
+        `infrec.models.infinite_ae_partitioned`.
 
         Memory does not grow with the log. The model knows its centres and no other user: ask it with
         histories. team: the processes that fit together; only the first one has α afterwards.
         """
-        from infrec.models import streaming
+        from infrec.models import infinite_ae_partitioned
 
         asked = self._as_asked()
-        done = streaming.fit(asked, dataset, team=team, progress=progress)
+        done = infinite_ae_partitioned.fit(asked, dataset, team=team, progress=progress)
         model = asked.with_settings(reg=done.reg, solver="nystrom")
         model._log, model._alpha = done.centres, done.alpha
         model._popularity = done.popularity
@@ -251,7 +280,7 @@ class InfiniteAE(Recommender):
         return self._right.left_multiply(kernel).astype(np.float32, copy=False)
 
     @property
-    def reproduces(self) -> bool:
+    def is_interpolating(self) -> bool:
         """At λ = 0 the exact solution gives every training user their own history back."""
         return self._solved_here and self.settings.reg == 0
 
@@ -265,7 +294,7 @@ class InfiniteAE(Recommender):
                 kept[key] = self.kernel(self.log.matrix[rows])
             return self._times_alpha(kept[key])
         scores = self.log.matrix[rows].toarray()
-        if not self.reproduces:
+        if not self.is_interpolating:
             scores -= self.alpha.dtype.type(self.shift) * self.alpha[rows]
         return scores
 

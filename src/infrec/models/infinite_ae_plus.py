@@ -13,8 +13,8 @@ Plain ∞-AE is the case r = p = t = o = w = 0. `docs/quality.md` shows what eac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,19 +28,80 @@ from infrec.kernels import devices, gram, nystrom
 from infrec.models import centres, infinite_ae_plus_search
 from infrec.models.base import Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
-from infrec.models.infinite_ae import InfiniteAE
+from infrec.models.infinite_ae import DEEPEST, InfiniteAE
 from infrec.models.infinite_ae_plus_device import DeviceTrial
 from infrec.models.infinite_ae_plus_search import LADDERS, START
-from infrec.models.infinite_ae_plus_settings import InfiniteAEPlusSettings
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.selection import Candidate, validate_alignment
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.settings import AUTO
+from infrec.settings import AUTO, Auto, Settings, setting
 
 _SOLVE_AGAIN = 1000  # up to so many users, everything is solved again at loading instead of stored
 _SEARCH_USERS = 6000  # where not all users fit in memory, settings are chosen on so many of them
+
+
+@dataclass(frozen=True)
+class InfiniteAEPlusSettings(Settings):
+    """The search tries the values of a setting in order, and begins at its fallback."""
+
+    reg: float | Auto = setting(
+        AUTO,
+        "λ of the user side, relative to its kernel's mean diagonal",
+        least=0,
+        search=tuple(5.0 * 2.0**k for k in range(-6, 7)),
+        fallback=5.0,
+    )
+    depth: int | Auto = setting(
+        AUTO, "hidden layers of the user side's kernel", least=0, most=DEEPEST, search=(1, 2, 3), fallback=1
+    )
+    user_power: float | Auto = setting(
+        AUTO, "histories are divided by this power of their norm", search=(0.0, 0.5, 1.0), fallback=1.0
+    )
+    item_power: float | Auto = setting(
+        AUTO, "and by this power of the items' popularity", search=(0.0, 0.1, 0.2, 0.3), fallback=0.2
+    )
+    target_power: float | Auto = setting(
+        AUTO,
+        "what is reconstructed is divided by this power of the norm",
+        search=(0.0, 0.5, 1.0),
+        fallback=0.5,
+    )
+    item_reg: float | Auto = setting(
+        AUTO, "λ of the item side", least=0, search=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0), fallback=3.0
+    )
+    item_depth: int | Auto = setting(
+        AUTO, "hidden layers of the item side's kernel", least=1, most=DEEPEST, search=(1, 2, 3), fallback=1
+    )
+    item_weight: float | Auto = setting(
+        AUTO, "weight of the item side, 0 for none", least=0, search=(0.0, 0.25, 0.5, 1.0, 2.0), fallback=0.5
+    )
+    popularity_power: float | Auto = setting(
+        AUTO,
+        "scores are divided by this power of the items' popularity",
+        search=(-0.1, 0.0, 0.1, 0.2, 0.3, 0.4),
+        fallback=0.1,
+    )
+    solver: Literal["auto", "exact", "nystrom"] = setting(
+        AUTO,
+        "`nystrom` lets a few users, the centres, stand for all; `auto` is exact where its memory suffices",
+        decided_by_data=True,
+    )
+    centres: int = setting(2000, "how many users stand for all with `nystrom`, at random", least=1)
+    seed: int = setting(42, "seed of the centres and of what the search hides", least=0)
+    dtype: Literal["float32", "float64"] = setting("float32", "precision of the solve")
+
+    def core(self) -> InfiniteAE:
+        """∞-AE with the settings that the user side shares with it."""
+        return InfiniteAE(
+            reg=1.0 if self.reg == AUTO else self.reg,
+            depth=1 if self.depth == AUTO else self.depth,
+            dtype=self.dtype,
+            solver=self.solver,
+            centres=self.centres,
+            seed=self.seed,
+        )
 
 
 class InfiniteAEPlus(Recommender):
@@ -65,7 +126,7 @@ class InfiniteAEPlus(Recommender):
 
     def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
         """Where the search begins. It goes on from there instead of trying every combination."""
-        return [{name: START[name] for name in self.still_open}]
+        return [{name: START[name] for name in self.auto_settings}]
 
     # ---- fitting -------------------------------------------------------------------------------------------
     def fit(
@@ -92,14 +153,14 @@ class InfiniteAEPlus(Recommender):
             return self._take_over(asked)
         if validation is not None:
             validate_alignment(interactions, validation, known_users=context is None)
-        if not self.still_open:
+        if not self.auto_settings:
             return self._become(self._fitted(interactions, {}, progress), [])
         fixed = {name: value for name, value in self.selected.items() if name in LADDERS and value != AUTO}
         if not ItemSide.fits(interactions.n_items):
             fixed["item_weight"] = 0.0
         trials = self._trials(interactions, validation, context)
         if not trials:
-            settings = {name: START[name] for name in self.still_open} | fixed
+            settings = {name: START[name] for name in self.auto_settings} | fixed
             reason = "used as it is: no user has enough interactions to hold one out"
             return self._become(
                 self._fitted(interactions, settings, progress), [Candidate(settings, error=reason)]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec.errors import SolveError
-from infrec.models.infinite_ae_plus_settings import InfiniteAEPlusSettings
+from infrec.models.infinite_ae_plus import InfiniteAEPlusSettings
 from infrec.models.infinite_ae_plus_trial import OF_ITEMS, Settings, Trial
 from infrec.models.selection import Candidate
 from infrec.progress import Progress, silent

@@ -26,20 +26,20 @@ from numpy.typing import NDArray
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.kernels import gram
-from infrec.models.mf import cosine
-from infrec.models.trained import (
+from infrec.models.gradient_model import (
     LAYERS,
     RATE,
-    Trained,
-    TrainedSettings,
+    GradientModel,
+    GradientSettings,
     normal,
     widened,
     width_of,
 )
+from infrec.models.mf import cosine
 from infrec.settings import setting
 
 if TYPE_CHECKING:
-    from infrec.models.sampling import Sizes
+    from infrec.models.batches import Sizes
     from infrec.models.trainer import Params, Step
 
 _DENSE = 2**28  # entries of R̂ up to which matrix products beat sparse sums (1 GB)
@@ -148,7 +148,7 @@ def _sparse(graph: Mapping[str, Any], sizes: Sizes) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True)
-class LightGCNSettings(TrainedSettings):
+class LightGCNSettings(GradientSettings):
     """Defaults of LightGCN, and how far a walk goes."""
 
     rate: float = setting(0.01, "learning rate of Adam", above=0, search=RATE)
@@ -160,7 +160,7 @@ class LightGCNSettings(TrainedSettings):
     layers: int = setting(3, "K, how far embeddings spread", least=1, search=LAYERS)
 
 
-class LightGCN(Trained):
+class LightGCN(GradientModel):
     """The strongest of the pairwise models on sparse logs; anybody is scored by their history."""
 
     name: ClassVar[str] = "lightgcn"
@@ -199,7 +199,7 @@ class LightGCN(Trained):
             "mean": users[log.user_counts > 0].mean(axis=0) / np.float32(k + 1),
             "degree": gram.degrees(log.matrix).astype(np.float32),
         }
-        return kept if log.stand_ins else {"users": users / np.float32(k + 1), **kept}
+        return kept if log.synthetic_users else {"users": users / np.float32(k + 1), **kept}
 
     def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         n_items, latent = self.log.n_items, self.settings.latent

@@ -16,11 +16,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.trained import DROPOUT, DropoutSettings, FoldsIn, normal, widened, width_of
+from infrec.models.gradient_model import DROPOUT, DropoutSettings, FoldsIn, normal, widened, width_of
 from infrec.settings import setting
 
 if TYPE_CHECKING:
-    from infrec.models.sampling import Sizes
+    from infrec.models.batches import Sizes
     from infrec.models.trainer import Params, Step
 
 

@@ -16,21 +16,21 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.mf import cosine
-from infrec.models.trained import (
+from infrec.models.gradient_model import (
     DROPOUT,
     LATENT,
     LAYERS,
     RATE,
     DropoutSettings,
-    Trained,
+    GradientModel,
     widened,
     width_of,
 )
+from infrec.models.mf import cosine
 from infrec.settings import setting
 
 if TYPE_CHECKING:
-    from infrec.models.sampling import Sizes
+    from infrec.models.batches import Sizes
     from infrec.models.trainer import Params, Step
 
 ANNEALING = 1000  # steps in which β reaches its cap
@@ -150,7 +150,7 @@ class MVAESettings(DropoutSettings):
     )
 
 
-class MVAE(Trained):
+class MVAE(GradientModel):
     """Scores any history by one pass through the network; there are no users to know."""
 
     name: ClassVar[str] = "mvae"

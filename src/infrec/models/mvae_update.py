@@ -33,11 +33,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
+from infrec.models.gradient_model import widened, width_of
 from infrec.models.mvae import ANNEALING, MVAE, Autoencoder
-from infrec.models.trained import widened, width_of
 
 if TYPE_CHECKING:
-    from infrec.models.sampling import Room, Sizes
+    from infrec.models.batches import PaddedSizes, Sizes
     from infrec.models.trainer import Params, Step
 
 BASE_WEIGHT = 0.8  # λ_base, as in ADER's published program
@@ -77,7 +77,7 @@ class Memory:
     taught: NDArray[np.float32] | None = None
     before: NDArray[np.bool_] | None = None
     weight: float = 0.0
-    room: Room | None = None
+    room: PaddedSizes | None = None
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class UpdatedMVAE(MVAE):
         replays = self.memory.exemplars is not None
         return Rehearsal(width_of(s.latent), s.latent, s.hidden, s.layers, replays, self.memory)
 
-    def room(self, log: Interactions) -> Room | None:
+    def room(self, log: Interactions) -> PaddedSizes | None:
         return self.memory.room
 
     def represent(self, histories: sp.csr_array) -> NDArray[np.float32]:

@@ -19,8 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.mf import cosine
-from infrec.models.trained import (
+from infrec.models.gradient_model import (
     DROPOUT,
     LATENT,
     LAYERS,
@@ -30,10 +29,11 @@ from infrec.models.trained import (
     widened,
     width_of,
 )
+from infrec.models.mf import cosine
 from infrec.settings import setting
 
 if TYPE_CHECKING:
-    from infrec.models.sampling import Sizes
+    from infrec.models.batches import Sizes
     from infrec.models.trainer import Params, Step
 
 _BLOCK = 128  # users that a compiled function scores at a time
@@ -201,7 +201,7 @@ class NeuMF(FoldsIn):
         """The parameters on the device, items padded as in training, so that few shapes are compiled."""
         import jax.numpy as jnp
 
-        from infrec.models.sampling import padded
+        from infrec.models.batches import padded
 
         room = padded(self.log.n_items)
         params = {name: a for name, a in self.parameters.items() if name not in ("users", "fold")}

@@ -82,7 +82,7 @@ def select(
         score, error = None, None
         if isinstance(fitted, InfrecError):
             error = str(fitted)
-        elif context is None and fitted.reproduces:
+        elif context is None and fitted.is_interpolating:
             error = _NOTHING_SAID
             best = fitted if len(variants) == 1 else best
         else:

@@ -24,8 +24,8 @@ import optax
 
 from infrec.checkpoints import Interrupted, RunDirectory, asked_to_stop, fingerprint
 from infrec.errors import SolveError
-from infrec.models import sampling
-from infrec.models.sampling import Batch, Log, Pairs, Sizes
+from infrec.models import batches
+from infrec.models.batches import Batch, Log, Pairs, Sizes
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.randomness import key as stream
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from infrec.contents import Artifact
     from infrec.data import Interactions
-    from infrec.models.sampling import Room
+    from infrec.models.batches import PaddedSizes
 
 Params = dict[str, Any]  # name → array
 Validate = Callable[[Any], float]
@@ -61,11 +61,11 @@ class Step:
 
     def pairs(self) -> Pairs:
         """Interactions of the batch's users with a negative each."""
-        return sampling.pairs(self.log, self.sizes, self.batch, jax.random.fold_in(self.key, 0))
+        return batches.pairs(self.log, self.sizes, self.batch, jax.random.fold_in(self.key, 0))
 
     def rows(self) -> Float[Array, "batch items"]:
         """The histories of the batch's users, dense."""
-        return sampling.rows(self.log, self.sizes, self.batch)
+        return batches.rows(self.log, self.sizes, self.batch)
 
     def stream(self, number: int) -> Array:
         """A key for the model's own use, from 1."""
@@ -103,7 +103,7 @@ class Trainable(Protocol):
 
     def batch(self, log: Interactions) -> int | None: ...
 
-    def room(self, log: Interactions) -> Room | None: ...
+    def room(self, log: Interactions) -> PaddedSizes | None: ...
 
     def with_parameters(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]], epochs: int
@@ -149,7 +149,7 @@ def _epoch(
     """One epoch: `passes` over all users in random mini-batches."""
     key = jax.random.fold_in(key, number)
     shuffles = jax.random.split(jax.random.fold_in(key, 0), passes)
-    users, present = jax.vmap(lambda one: sampling.order(log, sizes, one))(shuffles)
+    users, present = jax.vmap(lambda one: batches.order(log, sizes, one))(shuffles)
     steps = passes * sizes.blocks
 
     def one(state: State, at: tuple[Array, ...]) -> tuple[State, Array]:
@@ -186,7 +186,7 @@ class Training:
         """judged_by: validation data and its users' histories, which a checkpoint must agree on."""
         self._model, self._log, self._judged_by = model, log, judged_by
         self._program = model.program(log)
-        self._sizes, self._on_device = sampling.on_device(log, batch=model.batch(log), room=model.room(log))
+        self._sizes, self._on_device = batches.on_device(log, batch=model.batch(log), room=model.room(log))
         self._passes = max(1, -(-STEPS_OF_AN_EPOCH // self._sizes.blocks))
         self._constants = self._program.constants(self._sizes, log)
         self._hyper = {name: jnp.float32(value) for name, value in model.hyper(log).items()}

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infrec.models.trained import widened
+from infrec.models.gradient_model import widened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.data import Interactions
-    from infrec.models.sampling import Sizes
+    from infrec.models.batches import Sizes
     from infrec.models.trainer import Params, Step
 
 LEAK = 0.2  # of the discriminator's rectifiers

@@ -1,6 +1,6 @@
 """Choose a model's settings on validation data."""
 
 from infrec.models.selection import Candidate
-from infrec.search.choose import SearchResult, choose
+from infrec.search.tune import SearchResult, tune
 
-__all__ = ["Candidate", "SearchResult", "choose"]
+__all__ = ["Candidate", "SearchResult", "tune"]

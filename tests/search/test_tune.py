@@ -10,7 +10,7 @@ from infrec.data import Interactions
 from infrec.errors import ConfigError, SolveError
 from infrec.metrics.ranking import hit_rate_at
 from infrec.models import EASE, MF, InfiniteAE, InfiniteAEPlus, PopRec
-from infrec.search import choose
+from infrec.search import tune
 from infrec.splits import Split, holdout
 
 
@@ -20,7 +20,7 @@ def split(small_log: Interactions) -> Split:
 
 
 def test_the_best_on_validation_is_chosen(split: Split) -> None:
-    found = choose(InfiniteAE(), split)
+    found = tune(InfiniteAE(), split)
     scores = {}
     for reg in InfiniteAE.search_space["reg"][1:]:
         ranked = InfiniteAE(reg=reg).fit(split.train).fitted_scores(slice(None))
@@ -32,7 +32,7 @@ def test_the_best_on_validation_is_chosen(split: Split) -> None:
 
 def test_fit_chooses_the_same(split: Split) -> None:
     by_fit = EASE().fit(split.train, validation=split.val)
-    by_search = choose(EASE(), split)
+    by_search = tune(EASE(), split)
     assert by_fit.selected == by_search.selected
     assert [c.score for c in by_fit.candidates] == [c.score for c in by_search.candidates]
     np.testing.assert_array_equal(by_fit.weights, by_search.model.weights)
@@ -43,40 +43,40 @@ def test_test_data_changes_nothing(split: Split) -> None:
     noise = split.test.with_matrix(
         sp.csr_array((rng.random(split.test.matrix.shape) < 0.5).astype(np.float32))
     )
-    one, other = choose(InfiniteAE(), split), choose(InfiniteAE(), Split(split.train, split.val, noise))
+    one, other = tune(InfiniteAE(), split), tune(InfiniteAE(), Split(split.train, split.val, noise))
     assert [c.score for c in one.candidates] == [c.score for c in other.candidates]
 
 
 def test_fixed_settings_stay_and_a_space_can_be_given(split: Split) -> None:
-    assert choose(PopRec(), split).candidates == []
-    assert choose(InfiniteAE(reg=20), split).selected["reg"] == 20
-    found = choose(InfiniteAE(), split, space={"reg": (2, 3), "depth": (1, 2)})
+    assert tune(PopRec(), split).candidates == []
+    assert tune(InfiniteAE(reg=20), split).selected["reg"] == 20
+    found = tune(InfiniteAE(), split, space={"reg": (2, 3), "depth": (1, 2)})
     assert [dict(c.settings) for c in found.candidates] == [
         {"reg": reg, "depth": depth} for reg in (2, 3) for depth in (1, 2)
     ]
     with pytest.raises(ConfigError, match="no setting 'width'"):
-        choose(InfiniteAE(), split, space={"width": (1,)})
+        tune(InfiniteAE(), split, space={"width": (1,)})
     for model in (InfiniteAE(), MF()):
         with pytest.raises(ConfigError, match="no value for 'reg'"):
-            choose(model, split, space={"reg": ()})
+            tune(model, split, space={"reg": ()})
 
 
 def test_a_budget_is_kept_and_the_rest_recorded(split: Split) -> None:
-    found = choose(EASE(), (split.train, split.val), seconds=1e-9)
+    found = tune(EASE(), (split.train, split.val), seconds=1e-9)
     assert found.candidates[0].score is not None
     assert all(c.score is None and "not tried" in (c.error or "") for c in found.candidates[1:])
     assert len(found.candidates) == len(EASE.search_space["reg"])
     with pytest.raises(ConfigError, match="seconds is 0"):
-        choose(EASE(), split, seconds=0)
+        tune(EASE(), split, seconds=0)
 
 
 def test_failures_are_recorded(split: Split) -> None:
     twice = np.r_[0 : split.train.n_users, 0:5]
-    found = choose(InfiniteAE(), (split.train.select_users(twice), split.val.select_users(twice)))
+    found = tune(InfiniteAE(), (split.train.select_users(twice), split.val.select_users(twice)))
     assert found.candidates[0].error is not None
     assert found.candidates[0].score is None
     with pytest.raises(SolveError, match="all 1 candidate"):
-        choose(
+        tune(
             InfiniteAE(),
             (split.train.select_users(twice), split.val.select_users(twice)),
             space={"reg": (0,)},
@@ -86,7 +86,7 @@ def test_failures_are_recorded(split: Split) -> None:
 def test_a_summary_is_judged_by_the_histories_of_real_users(split: Split) -> None:
     """Fitted on the first 60 users, judged on all 120, given their histories."""
     few = split.train.select_users(np.arange(60))
-    found = choose(InfiniteAE(), (few, split.val), context=split.train.matrix)
+    found = tune(InfiniteAE(), (few, split.val), context=split.train.matrix)
     model = InfiniteAE(**found.selected).fit(few)
     expected = (
         100 * hit_rate_at(model.score(split.train.matrix), split.train.matrix, split.val.matrix, 12).mean()
@@ -96,10 +96,10 @@ def test_a_summary_is_judged_by_the_histories_of_real_users(split: Split) -> Non
 
 def test_progress_is_told(split: Split) -> None:
     told: list[tuple[str, float]] = []
-    choose(InfiniteAE(), split, progress=lambda stage, done, total=None, **facts: told.append((stage, done)))
+    tune(InfiniteAE(), split, progress=lambda stage, done, total=None, **facts: told.append((stage, done)))
     assert ("choose settings", 6) in told
 
 
 def test_what_has_its_own_search_takes_no_space(split: Split) -> None:
     with pytest.raises(ConfigError, match=r"infinite-ae-plus .* takes no space; .* InfiniteAEPlus\(reg="):
-        choose(InfiniteAEPlus(), split, space={"reg": [1.0, 5.0]})
+        tune(InfiniteAEPlus(), split, space={"reg": [1.0, 5.0]})

@@ -32,7 +32,7 @@ from infrec.settings import AUTO, Auto, Settings, setting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from infrec.models.sampling import Room
+    from infrec.models.batches import PaddedSizes
     from infrec.models.trainer import Program, Training
 
 LATENT = (4, 8, 16, 32, 50, 64, 128)  # the paper's values
@@ -40,12 +40,12 @@ RATE = (0.001, 0.006, 0.01)
 DROPOUT = (0.0, 0.3, 0.5)
 LAYERS = (1, 2, 3)
 _ITEMS_OF_A_USER = 10_000  # at most, of a log from which items are told apart
-_WATCHED = 2000, 16_000_000  # users and scores at most that early stopping looks at
+_JUDGES = 2000, 16_000_000  # users and scores at most that early stopping looks at
 _RIDGE = 1e-3  # of the map that folds users in, relative to its mean diagonal
 
 
 @dataclass(frozen=True)
-class TrainedSettings(Settings):
+class GradientSettings(Settings):
     """Settings of every model that is trained by epochs; each model has its own defaults."""
 
     latent: int = setting(64, "numbers per user and item", least=1, search=LATENT)
@@ -62,7 +62,7 @@ class TrainedSettings(Settings):
 
 
 @dataclass(frozen=True)
-class DropoutSettings(TrainedSettings):
+class DropoutSettings(GradientSettings):
     """Settings of a trained model with dropout."""
 
     dropout: float = setting(
@@ -70,7 +70,7 @@ class DropoutSettings(TrainedSettings):
     )
 
 
-class Trained(Recommender):
+class GradientModel(Recommender):
     """A model with a `Program` for the trainer. A concrete one writes `program`, `_adopt`, and its scores."""
 
     traced: ClassVar[tuple[str, ...]] = ("rate", "dropout", "l2")
@@ -124,7 +124,7 @@ class Trained(Recommender):
         """Users of a mini-batch, where a model needs another number than the trainer's."""
         return None
 
-    def room(self, log: Interactions) -> Room | None:
+    def room(self, log: Interactions) -> PaddedSizes | None:
         """What shapes are made for, where several logs are to share a compiled function."""
         return None
 
@@ -152,7 +152,7 @@ class Trained(Recommender):
         self._watch = self._checkpoint = None  # they belonged to this fit
         return self
 
-    def watched(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
+    def early_stop_on(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
         other = copy.copy(self)
         other._watch = (validation, context)
         return other
@@ -211,7 +211,7 @@ class Trained(Recommender):
         self.parameters = {name: artifact.array(name, *shape) for name, shape in self._shapes()}
 
 
-class FoldsIn(Trained):
+class FoldsIn(GradientModel):
     """A model with a learnt vector for each training user, and a way to one for everybody else.
 
     The way is a linear map, by ridge on the training users, from what their histories say of them (the sum
@@ -226,7 +226,7 @@ class FoldsIn(Trained):
 
     @property
     def knows_users(self) -> bool:
-        return "users" in self.parameters and not self.log.stand_ins
+        return "users" in self.parameters and not self.log.synthetic_users
 
     def _vectors(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
         """A vector for each user: the learnt one where there is one, else folded in."""
@@ -286,7 +286,7 @@ def watcher(
     validate_alignment(train, validation, known_users=context is None)
     held_out, k = validation.matrix, cutoff(validation.n_items)
     rows = np.flatnonzero(np.diff(held_out.indptr))
-    most = min(_WATCHED[0], max(100, _WATCHED[1] // validation.n_items))
+    most = min(_JUDGES[0], max(100, _JUDGES[1] // validation.n_items))
     if len(rows) > most:
         rows = np.sort(generator(0, "watched users").choice(rows, most, replace=False))
     seen = train.matrix if context is None else context

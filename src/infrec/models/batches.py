@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
     halvings: int  # of a binary search in the longest row
 
 
-class Room(NamedTuple):
+class PaddedSizes(NamedTuple):
     """The least that shapes are made for, so that logs of different size share a compiled function."""
 
     users: int = 0
@@ -49,7 +49,7 @@ class Room(NamedTuple):
     longest: int = 0  # the most interactions of a user
 
     @classmethod
-    def for_all(cls, logs: Iterable[Interactions]) -> Room:
+    def for_all(cls, logs: Iterable[Interactions]) -> PaddedSizes:
         """Room for each of these logs, in mini-batches of the size that the largest of them gets."""
         counts = [np.sort(log.user_counts)[::-1] for log in logs]
         size = batch_size(padded(max(map(len, counts))))
@@ -101,12 +101,14 @@ def batch_size(users: int) -> int:
     return int(np.clip(padded(-(-users // _STEPS)), *_BATCHES))
 
 
-def on_device(log: Interactions, *, batch: int | None = None, room: Room | None = None) -> tuple[Sizes, Log]:
+def on_device(
+    log: Interactions, *, batch: int | None = None, room: PaddedSizes | None = None
+) -> tuple[Sizes, Log]:
     """The log's shapes and its arrays on the device, shared by all trainings on it."""
     usual = batch is None and room is None
     if usual and log in _ON_DEVICE:
         return _ON_DEVICE[log]
-    room = room or Room()
+    room = room or PaddedSizes()
     matrix = log.matrix
     counts = np.diff(matrix.indptr)
     users = padded(max(log.n_users, room.users), _SMALLEST if log.n_items < _WIDE else 8)

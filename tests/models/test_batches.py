@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
-from infrec.models import sampling
-from infrec.models.sampling import Batch, Pairs, padded
+from infrec.models import batches
+from infrec.models.batches import Batch, Pairs, padded
 
-_pairs = jax.jit(sampling.pairs, static_argnums=(1,))
-_order = jax.jit(sampling.order, static_argnums=(1,))
-_rows = jax.jit(sampling.rows, static_argnums=(1,))
-_missing = jax.jit(sampling.missing_items, static_argnums=(1,))
+_pairs = jax.jit(batches.pairs, static_argnums=(1,))
+_order = jax.jit(batches.order, static_argnums=(1,))
+_rows = jax.jit(batches.rows, static_argnums=(1,))
+_missing = jax.jit(batches.missing_items, static_argnums=(1,))
 
 
-def whole_batch(log: Interactions) -> tuple[sampling.Sizes, sampling.Log, Batch]:
+def whole_batch(log: Interactions) -> tuple[batches.Sizes, batches.Log, Batch]:
     """A mini-batch of the log's first 128 users, in order."""
-    sizes, arrays = sampling.on_device(log)
+    sizes, arrays = batches.on_device(log)
     users = jnp.arange(sizes.batch)
     return sizes, arrays, Batch(users, (users < log.n_users).astype(jnp.float32), jnp.int32(0))
 
@@ -54,7 +54,7 @@ def test_every_missing_item_is_equally_likely() -> None:
     """A thousand draws for each of 7 missing items: 5 standard deviations of a binomial count."""
     likes = np.zeros((1, 12), bool)
     likes[0, [0, 3, 4, 8, 11]] = True
-    sizes, arrays = sampling.on_device(Interactions.from_csr(likes))
+    sizes, arrays = batches.on_device(Interactions.from_csr(likes))
     n = 7000
     uniform = jax.random.uniform(jax.random.key(3), (n,))
     items, exists = _missing(arrays, sizes, jnp.zeros(n, jnp.int32), uniform)
@@ -78,7 +78,7 @@ def test_an_order_holds_every_user_once() -> None:
     rng = np.random.default_rng(0)
     likes = rng.random((300, 20)) < 0.2
     likes[7] = False  # nothing to learn from
-    sizes, arrays = sampling.on_device(Interactions.from_csr(likes))
+    sizes, arrays = batches.on_device(Interactions.from_csr(likes))
     assert sizes.blocks > 1
     users, present = map(np.asarray, _order(arrays, sizes, jax.random.key(0)))
     assert sorted(users[present > 0]) == np.flatnonzero(likes.any(axis=1)).tolist()
@@ -102,5 +102,5 @@ def test_padding_is_small_and_sizes_are_few(n: int) -> None:
 def test_logs_of_about_the_same_size_share_shapes() -> None:
     shapes = set()
     for users, items in ((20, 20), (120, 60), (1, 1), (90, 128)):
-        shapes.add(sampling.on_device(Interactions.from_csr(np.eye(users, items, dtype=bool)))[0])
+        shapes.add(batches.on_device(Interactions.from_csr(np.eye(users, items, dtype=bool)))[0])
     assert len(shapes) == 1

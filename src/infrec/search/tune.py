@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models.base import Recommender
+from infrec.models.gradient_model import GradientModel, watcher
 from infrec.models.infinite_ae_plus import InfiniteAEPlus
 from infrec.models.selection import Candidate, select
-from infrec.models.trained import Trained, watcher
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.search.halving import halve
@@ -37,7 +37,7 @@ class SearchResult:
     criterion: str = "HR@100"
 
 
-def choose(
+def tune(
     model: Recommender,
     data: Split | tuple[Interactions, Interactions],
     *,
@@ -70,11 +70,11 @@ def choose(
             f"when the model is made, as in {type(model).__name__}({next(iter(space))}=...)."
         )
     begin = time.perf_counter()
-    if isinstance(model, Trained) and validation.n_interactions:
+    if isinstance(model, GradientModel) and validation.n_interactions:
         wanted = model.search_space if space is None and seconds is not None else space
         if wanted:
             return _race(model, train, validation, wanted, context, seconds, seed, progress)
-    if isinstance(model, InfiniteAEPlus) and model.still_open and validation.n_interactions:
+    if isinstance(model, InfiniteAEPlus) and model.auto_settings and validation.n_interactions:
         tuned = model.with_settings().fit(
             train, validation=validation, context=context, seconds=seconds, progress=progress
         )
@@ -83,7 +83,7 @@ def choose(
     variants = model.variants({**model.space_for(train), **(space or {})})
     if variants == [{}] or not validation.n_interactions:
         if validation.n_interactions:
-            fitted = model.with_settings().watched(validation, context).fit(train, progress=progress)
+            fitted = model.with_settings().early_stop_on(validation, context).fit(train, progress=progress)
         else:
             fitted = model.with_settings().fit(train, validation=validation, progress=progress)
         return SearchResult(fitted, fitted.selected, fitted.candidates, time.perf_counter() - begin)
@@ -93,7 +93,7 @@ def choose(
 
 
 def _race(
-    model: Trained,
+    model: GradientModel,
     train: Interactions,
     validation: Interactions,
     space: Mapping[str, Sequence[Any]],

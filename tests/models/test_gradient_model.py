@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
-from infrec.models import MF, MVAE, BiasOnly, LightGCN, NeuMF, sampling
-from infrec.models.sampling import Batch, Pairs
-from infrec.models.trained import Trained
+from infrec.models import MF, MVAE, BiasOnly, LightGCN, NeuMF, batches
+from infrec.models.batches import Batch, Pairs
+from infrec.models.gradient_model import GradientModel
 from infrec.models.trainer import Step, bpr, penalty
 from infrec.randomness import generator
 
@@ -30,7 +30,7 @@ def test_bpr_and_penalty_by_hand() -> None:
     assert float(penalty(users, items, pairs)) == pytest.approx(0.25 * ((5 + 2 + 4) + (9 + 1 + 2)))
 
 
-MODELS: list[Callable[[], Trained]] = [
+MODELS: list[Callable[[], GradientModel]] = [
     lambda: BiasOnly(solver="epochs"),
     lambda: MF(latent=3, l2=0.1),
     lambda: NeuMF(latent=4, layers=2, l2=0.1),
@@ -40,15 +40,17 @@ MODELS: list[Callable[[], Trained]] = [
 
 
 @pytest.mark.parametrize("make", MODELS, ids=["bias-only", "mf", "neumf", "lightgcn", "mvae"])
-def test_gradients_against_finite_differences(make: Callable[[], Trained], small_log: Interactions) -> None:
+def test_gradients_against_finite_differences(
+    make: Callable[[], GradientModel], small_log: Interactions
+) -> None:
     """The slope along a random direction of each parameter, in float64."""
     with jax.enable_x64(True):
         _check_gradient(make(), small_log)
 
 
-def _check_gradient(model: Trained, small_log: Interactions) -> None:
+def _check_gradient(model: GradientModel, small_log: Interactions) -> None:
     program = model.program(small_log)
-    sizes, arrays = sampling.on_device(small_log)
+    sizes, arrays = batches.on_device(small_log)
     users = jnp.arange(sizes.batch)
     batch = Batch(users, (users < small_log.n_users).astype(jnp.float32), jnp.int32(5000))
     constants = program.constants(sizes, small_log)
@@ -73,7 +75,7 @@ def _check_gradient(model: Trained, small_log: Interactions) -> None:
 
 
 @pytest.mark.parametrize("make", MODELS[1:], ids=["mf", "neumf", "lightgcn", "mvae"])
-def test_padding_stays_out(make: Callable[[], Trained], small_log: Interactions) -> None:
+def test_padding_stays_out(make: Callable[[], GradientModel], small_log: Interactions) -> None:
     """Columns beyond the latent size are 0 after training as before it."""
     training = make().training(small_log).run(3)
     params = training._state.params
