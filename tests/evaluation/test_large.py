@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import ConfigError, MemoryBudgetError
-from infrec.evaluation import evaluate, intervals, protocol
+from infrec.evaluation import evaluate, intervals
+from infrec.evaluation.evaluate import generator
 from infrec.metrics.auc import pooled_auc, pooled_auc_by_user
 from infrec.models import InfiniteAE
 from infrec.splits import Split, evaluation_negatives, holdout, negatives
@@ -45,7 +47,7 @@ def test_a_sample_measures_these_users_and_says_so(split: Split, model: Infinite
     some = evaluate(known, split, sample_users=40, seed=3)
     assert (some.n_users, some.population, whole.population) == (40, 120, 120)
     assert "40 of 120 users (seed 3)" in some.split
-    people = np.sort(protocol.generator(3, "evaluated users").choice(120, 40, replace=False))
+    people = np.sort(generator(3, "evaluated users").choice(120, 40, replace=False))
     for name in ("HR@10", "NDCG@100", "PSP@10", "novelty@10"):
         np.testing.assert_allclose(some.per_user[name], whole.per_user[name][people])
         low, high = some.intervals[name]
@@ -76,7 +78,7 @@ def test_a_sample_of_everybody_is_everybody(split: Split, model: InfiniteAE) -> 
 def test_batches_of_any_size_with_draws_in_blocks(
     split: Split, model: InfiniteAE, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (negatives, protocol):
+    for module in (negatives, sys.modules["infrec.evaluation.evaluate"]):
         monkeypatch.setattr(module, "BLOCK", 16)
     known = Known(model, split)
     whole, pieces = evaluate(known, split, batch=120), evaluate(known, split, batch=batch)

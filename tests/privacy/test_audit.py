@@ -12,10 +12,10 @@ from infrec.data import Interactions
 from infrec.data.summary import Summary
 from infrec.distillation.settings import Config
 from infrec.errors import ConfigError, DataError
-from infrec.privacy import Audit, Released, audit, groups, linkage, roc, shadows
-from infrec.privacy.neighbours import neighbours
-from infrec.privacy.records import strongest
+from infrec.privacy import Audit, Released, audit, groups, linkage, membership, roc
+from infrec.privacy.linkage import neighbours
 from infrec.privacy.released import outstanding
+from infrec.privacy.roc import strongest
 from infrec.report import audit as page
 from infrec.report.audit_words import leaks, paragraph, traces
 
@@ -258,14 +258,14 @@ def test_the_likelihood_ratio_beats_the_score_it_is_made_of() -> None:
     people, runs = 2000, 16
     level = rng.normal(0, 3, people)
     truth = np.arange(people) < 1000
-    member = shadows.halves(people, runs, seed=1)
+    member = membership.halves(people, runs, seed=1)
     assert (member.sum(axis=0) == runs // 2).all()
 
     def scores(inside: np.ndarray) -> dict[str, np.ndarray]:
         return {"s": level + inside + rng.normal(0, 0.5, people)}
 
     observed = scores(truth)
-    ratio = shadows.ratio(observed, [scores(member[at]) for at in range(runs)], member)
+    ratio = membership.ratio(observed, [scores(member[at]) for at in range(runs)], member)
     plain = (observed["s"][truth][:, None] > observed["s"][~truth][None, :]).mean()
     better = (ratio[truth][:, None] > ratio[~truth][None, :]).mean()
     assert plain < 0.62 < 0.85 < better

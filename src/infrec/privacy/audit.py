@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError
-from infrec.privacy import membership, roc, shadows
+from infrec.privacy import membership, roc
 from infrec.privacy.groups import Groups, groups
-from infrec.privacy.linkage import linkage
-from infrec.privacy.neighbours import neighbours
-from infrec.privacy.reconstruction import reconstruction
-from infrec.privacy.records import Audit, strongest
+from infrec.privacy.linkage import Linkage, Neighbours, linkage, neighbours
+from infrec.privacy.reconstruction import Reconstruction, reconstruction
 from infrec.privacy.released import Released
+from infrec.privacy.roc import Membership, Rate, strongest
 from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
@@ -28,6 +28,70 @@ NO_CONTROL = (
 )
 NO_ROWS = "not measurable: this model holds no histories."
 WORST = 10
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Everything an audit found. arms with no control are None, and `not_measured` says why.
+
+    worst: members whom an attack singles out: user id, score, and the share of the control that scores
+    higher. guarantee: what the release itself claims (ε, δ and so on), or None.
+    """
+
+    released: Mapping[str, Any]
+    members: int
+    control: int
+    control_from: str
+    linkage: Sequence[Linkage] = ()
+    membership: Sequence[Membership] = ()
+    popularity: Membership | None = None
+    reconstruction: Sequence[Reconstruction] = ()
+    neighbours: Neighbours | None = None
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    worst: Sequence[Mapping[str, Any]] = ()
+    guarantee: Mapping[str, Any] | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self, *, ids: bool = True) -> dict[str, Any]:
+        """As JSON can hold it. ids=False: without users' ids, for whatever may be passed on."""
+        found = asdict(self)
+        return found if ids else {name: value for name, value in found.items() if name != "worst"}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Audit:
+        """A record that `as_dict` wrote."""
+        links, neighbours, alone = record["linkage"], record["neighbours"], record["popularity"]
+        return cls(
+            **{
+                **record,
+                "linkage": tuple(_linkage_of(each) for each in links),
+                "membership": tuple(_membership_of(each) for each in record["membership"]),
+                "popularity": None if alone is None else _membership_of(alone),
+                "reconstruction": tuple(_reconstruction_of(each) for each in record["reconstruction"]),
+                "neighbours": None if neighbours is None else Neighbours(**neighbours),
+            }
+        )
+
+
+def _rate_of(record: Mapping[str, Any] | None) -> Any:
+    return None if record is None else Rate(**record)
+
+
+def _linkage_of(record: Mapping[str, Any]) -> Linkage:
+    arms = {name: _rate_of(record[name]) for name in ("attack", "popularity", "control", "claimed")}
+    return Linkage(**{**record, **arms})
+
+
+def _membership_of(record: Mapping[str, Any]) -> Membership:
+    tpr = {name: Rate(**each) for name, each in record["tpr"].items()}
+    curve = tuple((x, y) for x, y in record["curve"])
+    return Membership(**{**record, "auc": Rate(**record["auc"]), "tpr": tpr, "curve": curve})
+
+
+def _reconstruction_of(record: Mapping[str, Any]) -> Reconstruction:
+    arms = {kind: {name: Rate(**each) for name, each in record[kind].items()} for kind in ("exact", "partly")}
+    return Reconstruction(record["revealed"], **arms)
 
 
 def audit(
@@ -52,7 +116,7 @@ def audit(
             "none of the log's users has an item of the release; expected the log it was made from."
         )
     if shadow_runs:
-        shadows.check(shadow_runs)
+        membership.check_shadows(shadow_runs)
         _check_shadows(released, who)
     watch = Stopwatch()
     missing: dict[str, str] = {}
@@ -97,7 +161,7 @@ def _membership(
     scores = _scores(released, everybody, seed, progress)
     observed = dict(scores)
     if shadow_runs:
-        scores["likelihood"] = shadows.likelihood(
+        scores["likelihood"] = membership.likelihood(
             observed,
             lambda rows, at: _shadow(released, everybody, rows, seed + at + 1),
             everybody.shape[0],

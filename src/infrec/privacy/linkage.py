@@ -5,10 +5,18 @@ belongs to the person, of both groups together, whose whole history is most simi
 knows k items of a target (a quarter of them wrong) and names the row that matches best; the link is right
 if that row belongs to the target. A release that knows nothing of single people gives its rows to members
 and to the control alike.
+
+How near released rows lie to real people: a smoke alarm, and labelled so.
+
+Distances prove nothing: a release can be far from everybody and still tell who was in the log, and near to
+somebody who was not. But exact copies, or rows much nearer to members than to the control, need no further
+proof.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +27,7 @@ from infrec.privacy import groups as people
 from infrec.privacy import roc
 from infrec.privacy.groups import Groups
 from infrec.privacy.matching import Matches, item_weights, match
-from infrec.privacy.records import Linkage, Rate
+from infrec.privacy.roc import Rate
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -29,6 +37,37 @@ if TYPE_CHECKING:
 KNOWN = (2, 4, 8, 16)
 WRONG = 0.25  # of the known items, rounded down
 ROWS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """Targets with k known items, `wrong` of them wrong: how often the attacker's best row is really theirs.
+
+    claimed: how often the attacker would also have dared to say so. popularity: the same attack on rows drawn
+    from item popularity alone. control: the same attack on people who were not in the log.
+    rows: the share of released rows that the attack linked to a member.
+    """
+
+    known: int
+    wrong: int
+    attack: Rate
+    popularity: Rate
+    control: Rate | None
+    claimed: Rate
+    rows: float
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """A smoke alarm, no measure of leakage: how near released rows lie to members and to the control.
+
+    nearer: the share of rows nearer to a member than to anybody of an equally large control; half by chance.
+    copies: rows that are a member's history exactly. likeness: median similarity to the nearest one.
+    """
+
+    nearer: float | None
+    copies: int
+    likeness: Mapping[str, float]
 
 
 def linkage(
@@ -138,3 +177,22 @@ def _credit(found: Matches) -> NDArray[np.float64]:
 
 def _rate(right: NDArray[np.float64]) -> Rate:
     return roc.rate(float(right.sum()), len(right))
+
+
+def neighbours(rows: sp.csr_array, groups: Groups, *, seed: int = 42) -> Neighbours:
+    """Nearest members and nearest control of each released row, as many of the one as of the other."""
+    everybody = groups.everybody
+    weights = item_weights(np.bincount(everybody.indices, minlength=everybody.shape[1])) ** 2
+    to_members = people.cosine(groups.members, rows, weights)
+    likeness = {"members": float(np.median(to_members.max(axis=0)))}
+    copies = int((to_members.max(axis=0) > 1 - 1e-5).sum())
+    if not groups.measurable:
+        return Neighbours(None, copies, likeness)
+    rng = generator(seed, "as many members")
+    n, m = groups.members.shape[0], groups.control.shape[0]
+    some = to_members[rng.choice(n, min(n, m), replace=False)].max(axis=0)
+    control = groups.control if m <= n else groups.control[rng.choice(m, n, replace=False)]
+    to_control = people.cosine(control, rows, weights).max(axis=0)
+    likeness |= {"as many members": float(np.median(some)), "control": float(np.median(to_control))}
+    nearer = float((some > to_control).sum() + 0.5 * (some == to_control).sum())
+    return Neighbours(nearer / rows.shape[0], copies, likeness)

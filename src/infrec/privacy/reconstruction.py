@@ -8,6 +8,8 @@ who were in the log.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import scipy.sparse as sp
 from infrec.privacy import groups as people
 from infrec.privacy import roc
 from infrec.privacy.groups import Groups
-from infrec.privacy.records import Rate, Reconstruction
+from infrec.privacy.roc import Rate
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -27,6 +29,18 @@ if TYPE_CHECKING:
 
 REVEALED = (0.5, 0.9)
 AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """A share of each history is known; the rest is predicted, as many items as are missing.
+
+    exact: users all of whose missing items were named. partly: the mean share that was.
+    """
+
+    revealed: float
+    exact: Mapping[str, Rate]
+    partly: Mapping[str, Rate]
 
 
 def reconstruction(

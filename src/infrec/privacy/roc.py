@@ -12,12 +12,13 @@ so a threshold whose rates break this for some ε proves that ε too small.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betaincinv
 
-from infrec.privacy.records import Membership, Rate
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -28,6 +29,36 @@ FALSE_POSITIVES = {"10 %": 0.1, "1 %": 0.01, "0.1 %": 0.001}
 FEWEST = 5  # people of the control above a threshold, for its false-positive rate to mean anything
 RESAMPLES = 1000
 POINTS = 200
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share with its 95 % interval. of: how many it was measured on."""
+
+    value: float
+    low: float
+    high: float
+    of: int
+
+
+@dataclass(frozen=True)
+class Membership:
+    """How well one score tells members from the control. tpr: true-positive rate by false-positive rate.
+
+    curve: points (false-positive rate, true-positive rate). bound: the ε that this attack proves at least, at
+    95 % confidence: no mechanism with a smaller ε would show it (up to its δ).
+    """
+
+    score: str
+    auc: Rate
+    tpr: Mapping[str, Rate]
+    curve: Sequence[tuple[float, float]]
+    bound: float
+
+
+def strongest(found: Sequence[Membership]) -> Membership:
+    """The membership attack with the highest true-positive rate where few are wrongly accused."""
+    return max(found, key=lambda each: each.tpr["1 %"].value if "1 %" in each.tpr else each.auc.value)
 
 
 def rate(hits: float, of: int) -> Rate:

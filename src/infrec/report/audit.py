@@ -11,7 +11,8 @@ from infrec.report.audit_words import copies, leaks, paragraph, percent, traces
 from infrec.report.pieces import NO_PLOTS
 
 if TYPE_CHECKING:
-    from infrec.privacy.records import Audit, Rate
+    from infrec.privacy.audit import Audit
+    from infrec.privacy.roc import Rate
 
 
 def render(audit: Audit, *, plots: bool = True) -> str:

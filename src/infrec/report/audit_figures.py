@@ -9,7 +9,8 @@ from infrec.report.figures import FAINT, INK, MARKERS, SERIES, WIDTH, _bare, _sv
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from infrec.privacy.records import Audit, Rate
+    from infrec.privacy.audit import Audit
+    from infrec.privacy.roc import Rate
 
 ARMS = ("attack", "popularity", "control")
 NAMES = {"attack": "people in the log", "popularity": "rows from popularity", "control": "control"}

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from infrec.privacy.records import Audit, Linkage, Membership, Rate, Reconstruction
+    from infrec.privacy.audit import Audit
+    from infrec.privacy.linkage import Linkage
+    from infrec.privacy.reconstruction import Reconstruction
+    from infrec.privacy.roc import Membership, Rate
 
 
 TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
@@ -21,7 +24,7 @@ def exceeds(attack: Rate, control: Rate, times: float) -> bool:
 
 def paragraph(audit: Audit) -> str:
     """The findings, without a word of the trade."""
-    from infrec.privacy.records import strongest
+    from infrec.privacy.roc import strongest
 
     parts = [_opening(audit)]
     if found := copies(audit):  # what needs no proof comes before what was proved

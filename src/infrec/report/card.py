@@ -175,7 +175,7 @@ def _privacy(card: Card) -> str:
     told = "" if card.guarantee else f"<p>{escape(f'{targets} {caveat}'.strip())}</p>"
     tested = f"<p>{escape(NOT_AUDITED)}</p>"
     if card.audit is not None:
-        from infrec.privacy.records import Audit
+        from infrec.privacy.audit import Audit
 
         tested = f"<h2>What did attacks find?</h2>{audits.aside(Audit.from_dict(card.audit))}"
     return (
