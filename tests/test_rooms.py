@@ -30,9 +30,9 @@ ROOMS = (
     "distillation",
     "evaluation",
     "privacy",
-    "experiments",
     "report",
     "serve",
+    "paper",
     "cli",
 )
 # Beyond "only what is above": distillation gets its validation as a callback, report computes nothing.

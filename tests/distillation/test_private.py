@@ -17,7 +17,7 @@ from infrec.distillation import distill, dp_accounting, dp_sums, private
 from infrec.distillation.dp_sums import Sums
 from infrec.distillation.settings import Config
 from infrec.errors import ConfigError, DataError
-from infrec.experiments import leakage
+from infrec.paper import leakage
 from infrec.splits import holdout
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")

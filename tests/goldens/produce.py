@@ -27,10 +27,10 @@ import typer.main
 from infrec import Summary, load
 from infrec.cli import main
 from infrec.cli.app import app as command_line  # the commands and their options
-from infrec.experiments import NAMES as EXPERIMENTS
-from infrec.experiments import get as experiment
-from infrec.experiments.base import SEEDS, Plan
-from infrec.report.site import build as build_pages
+from infrec.paper import NAMES as EXPERIMENTS
+from infrec.paper import get as experiment
+from infrec.paper.experiment import SEEDS, Plan
+from infrec.paper.site import build as build_pages
 from infrec.search.committed import read as committed_settings
 from tests.serve.conftest import Running
 

@@ -17,8 +17,9 @@ from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
-    from infrec.experiments.base import Claim, Experiment, Table
-    from infrec.experiments.runner import Outcome
+    from infrec.paper.experiment import Experiment
+    from infrec.paper.runner import Outcome
+    from infrec.report.document import Claim, Table
 
 SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal to draw on
 CELLS = "cells"  # the stage that the runner tells of
@@ -110,12 +111,12 @@ def reproduce(
       infrec reproduce all --quick
       infrec reproduce all --report-only
     """
-    from infrec import experiments
+    from infrec import paper
 
-    known = (*experiments.NAMES, "all")
+    known = (*paper.NAMES, "all")
     if what not in known:
         raise typer.BadParameter(options.unknown("experiment", what, known), param_hint="WHAT")
-    names = experiments.NAMES if what == "all" else (what,)
+    names = paper.NAMES if what == "all" else (what,)
     if report_only and not records.is_dir():
         raise typer.BadParameter(
             f"there is no directory {records}; expected the one that a run kept its records in.",
@@ -123,7 +124,7 @@ def reproduce(
         )
     begun: list[tuple[Experiment, Outcome | None]] = []
     for name in names:
-        experiment = experiments.get(name)
+        experiment = paper.get(name)
         if report_only:
             begun.append((experiment, None))
             continue
@@ -150,7 +151,7 @@ def _run(
     processes: int,
     cluster: str | None,
 ) -> Outcome:
-    from infrec.experiments import planning, runner
+    from infrec.paper import planning, runner
 
     plan = planning.plan(experiment, asked, root=root, quick=quick, seeds=seeds, search=search)
     cells = planning.only(experiment.cells(plan), only)
@@ -159,7 +160,7 @@ def _run(
     with _live(experiment.name) as progress:
         executor: runner.Executor = runner.Here(progress)
         if cluster is not None:
-            from infrec.experiments.cluster import Ray
+            from infrec.paper.ray_runner import Ray
 
             executor = Ray(cluster, processors=max(2, processes))
         elif processes > 1:
@@ -179,8 +180,8 @@ def _finish(
     what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root: Path, quick: bool, *, as_json: bool
 ) -> None:
     """The report, then what a person or a program wants to see."""
-    from infrec.experiments.rows import Results
-    from infrec.report import site
+    from infrec.paper import site
+    from infrec.paper.results import Results
 
     made = site.build(root, None if what == "all" else [what])
     rows: list[dict[str, Any]] = []
@@ -225,7 +226,7 @@ def _finish(
 def _show(table: Table) -> None:
     from rich.table import Table as Lines
 
-    from infrec.report.experiment import beside, written
+    from infrec.paper.pages import beside, written
 
     lines = Lines(title=console.plain(table.caption), title_justify="left")
     for at, word in enumerate(table.head):
@@ -243,7 +244,7 @@ def _show(table: Table) -> None:
 
 
 def _show_claims(claims: Sequence[Claim]) -> None:
-    from infrec.report.experiment_markdown import MARK
+    from infrec.paper.pages_markdown import MARK
 
     colours = {"holds": "green", "does not hold": "red", "cannot be tested here": "dim"}
     for one in claims:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from infrec.experiments.names import MODELS
-
 SHOWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC")
 
 MEANING = {
@@ -20,6 +18,18 @@ MEANING = {
     "AUC": "chance that a held-out item scores higher than a random other one (0.5 is guessing)",
     "coverage@10": "share of all items that anybody is recommended (%)",
     "novelty@10": "how unexpected the recommended items are: mean −log₂ of their share of users (bits)",
+}
+
+MODELS = {
+    "poprec": "PopRec",
+    "bias-only": "Bias-only",
+    "mf": "MF",
+    "neumf": "NeuMF",
+    "lightgcn": "LightGCN",
+    "ease": "EASE",
+    "mvae": "MVAE",
+    "infinite-ae": "∞-AE",
+    "infinite-ae-plus": "∞-AE-plus",
 }
 
 

@@ -1,0 +1,327 @@
+"""One strategy of continual learning carried through the periods of a log: update, remember, look ahead.
+
+After each period the model is updated and measured on the next one (`splits.ahead`). What an update sees:
+
+    joint        all periods so far; trained from the beginning
+    individual   the period alone; trained from the beginning
+    fine-tune    the period alone; goes on from the last model (not in the paper: what exemplars must beat)
+    ader         as fine-tune, with exemplars chosen by herding and replayed with ADER's loss
+    distill-cf   as ader, but the exemplars are a summary that Distill-CF carries on from period to period
+
+Both kinds of exemplars have exactly as many interactions. A tenth of the period's interactions decides when
+training stops, in the same way for every strategy.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec import artifacts
+from infrec.data import Interactions, datasets
+from infrec.errors import DataError
+from infrec.paper.cells import TARGETS, Cell
+from infrec.paper.records import plain
+from infrec.progress import Progress, Stopwatch
+from infrec.randomness import generator
+from infrec.splits import ahead, hide, periods
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from infrec.models.batches import PaddedSizes
+    from infrec.paper.ader import UpdatedMVAE
+
+STRATEGIES = ("joint", "individual", "fine-tune", "ader", "distill-cf")
+FROM_THE_BEGINNING = ("joint", "individual")
+HIDDEN = 0.1  # of a period, to stop on
+CHECKPOINT = "checkpoint of periods"
+ROOMS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # periods that a compiled function of `joint` is made for
+
+
+@dataclass
+class State:
+    """What is carried from one period to the next, and what was measured on the way."""
+
+    done: int = 0  # periods
+    known: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    parameters: dict[str, NDArray[Any]] = field(default_factory=dict)
+    steps: int = 0
+    exemplars: sp.csr_array | None = None
+    taught: NDArray[np.float32] | None = None
+    summary: dict[str, Any] | None = None  # what is known of exemplars that were distilled
+    measured: list[dict[str, Any]] = field(default_factory=list)
+
+
+# ---- the log in periods ----------------------------------------------------------------------------------
+@lru_cache(maxsize=2)
+def timeline(dataset: str) -> Interactions:
+    """The log with a time for everything.
+
+    ML-1M as prepared has no times across users. Its user ids run backwards in time, and most users rated in
+    one sitting: there the order is (−user, place in the user's own history).
+    """
+    log = replace(datasets.load(dataset), parts=None)
+    if log.time is None:
+        raise DataError(
+            f"{dataset} has no times; expected a time column to cut it into periods by: name another dataset."
+        )
+    if log.n_interactions and log.time.max() <= log.user_counts.max() and log.time.min() >= 0:
+        if Path(dataset).stem != "ml-1m":
+            raise DataError(
+                f"the times of {dataset} are places in each user's own history; expected times that can be "
+                "compared across users."
+            )
+        backwards = np.repeat(np.arange(log.n_users)[::-1], log.user_counts)
+        log = replace(log, time=backwards * (int(log.time.max()) + 1) + log.time)
+    return log
+
+
+@lru_cache(maxsize=2)
+def cut(dataset: str, count: int) -> tuple[Interactions, ...]:
+    return tuple(periods(timeline(dataset), count))
+
+
+def active(log: Interactions) -> Interactions:
+    """Without the users who have nothing in it."""
+    return log.select_users(np.flatnonzero(log.user_counts))
+
+
+def together(logs: tuple[Interactions, ...]) -> Interactions:
+    """Several periods as one log of the same users and items; nobody has the same item in two."""
+    return logs[0].with_matrix(sp.csr_array(sum(log.matrix for log in logs)))
+
+
+# ---- a cell ----------------------------------------------------------------------------------------------
+def run(
+    cell: Cell, folder: Path, watch: Stopwatch, progress: Progress
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Figures about the data, and the strategy's: means over the periods, and each period by itself.
+
+    folder: where the state after each period is kept until the cell is done; a run that was killed goes on
+    from there.
+    """
+    settings = dict(cell.data.settings)
+    with watch("load"):
+        logs = cut(cell.dataset, settings["periods"])
+    budget = round(settings["exemplars"] / 100 * logs[0].n_interactions)
+    place = folder / f"{cell.hash}.periods"
+    walk = Walk(cell, logs, budget, watch, progress)
+    walk.state = _restored(place, walk.state)
+    while walk.state.done < len(logs) - 1:
+        progress("periods", walk.state.done, len(logs) - 1)
+        walk.step()
+        _save(place, walk.state)
+    shutil.rmtree(place, ignore_errors=True)
+    log = timeline(cell.dataset)
+    about = {
+        "users": log.n_users,
+        "items": log.n_items,
+        "interactions": log.n_interactions,
+        "periods": len(logs),
+        "budget": budget if settings["strategy"] in ("ader", "distill-cf") else 0,
+    }
+    head = {"model": cell.fits[0].model, "settings": dict(cell.fits[0].settings)}
+    return about, [{**head, **means(walk.state.measured), "periods": walk.state.measured}]
+
+
+def means(measured: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means over the periods. Periods have other users, so the squares of the intervals' halves add up."""
+    names = measured[0]["metrics"]
+    average = {name: float(np.mean([each["metrics"][name] for each in measured])) for name in names}
+    intervals = {}
+    for name in measured[0]["intervals"]:
+        half = [(high - low) / 2 for low, high in (each["intervals"][name] for each in measured)]
+        spread = float(np.sqrt(np.sum(np.square(half))) / len(half))
+        intervals[name] = [average[name] - spread, average[name] + spread]
+    return {"metrics": average, "intervals": intervals}
+
+
+class Walk:
+    """A strategy on its way through the periods."""
+
+    def __init__(
+        self, cell: Cell, logs: tuple[Interactions, ...], budget: int, watch: Stopwatch, progress: Progress
+    ) -> None:
+        self.cell, self.logs, self.budget, self.watch, self.progress = cell, logs, budget, watch, progress
+        self.settings = dict(cell.data.settings)
+        self.strategy = self.settings["strategy"]
+        self.state = State(known=np.zeros(logs[0].n_items, bool))
+        self.room: PaddedSizes | None = None
+
+    def step(self) -> None:
+        """Update with the next period, measure on the one after, choose what is remembered."""
+        from infrec.evaluation import evaluate
+        from infrec.paper.measure import SPLIT_SEED, figures
+
+        at, state = self.state.done, self.state
+        weight, before = self._update(at)
+        with self.watch("evaluate"):
+            split = ahead(together(self.logs[: at + 1]), self.logs[at + 1])
+            found = evaluate(self.model, split, seed=SPLIT_SEED)
+        unseen = float(split.test.item_counts[~state.known].sum()) / split.test.n_interactions
+        state.measured.append(
+            plain(
+                {
+                    "period": at + 2,
+                    **figures(found),
+                    "users": split.test.n_users,
+                    "unseen_percent": 100 * unseen,
+                    "weight": weight,
+                    "exemplars": before,
+                    "epochs": self.epochs,
+                    "validation": self.validation,
+                }
+            )
+        )
+        state.done = at + 1
+        with self.watch("exemplars"):
+            self._remember(active(self.logs[at]))
+
+    # ---- training ----------------------------------------------------------------------------------------
+    def _update(self, at: int) -> tuple[float, int]:
+        """The model after period `at`; λ, and the interactions of the exemplars that were replayed."""
+        from infrec.models.gradient_model import watcher
+        from infrec.paper.ader import Memory, UpdatedMVAE, adaptive_weight
+
+        state, new = self.state, active(self.logs[at])
+        shown, hidden = hide(new, share=HIDDEN, seed=self.cell.seed)
+        fit_on, context = shown, shown.matrix
+        if self.strategy == "joint" and at:
+            past = together(self.logs[:at])
+            rows = past.users.positions(shown.users.ids)
+            fit_on = active(past.with_matrix(past.matrix + _in_rows(shown.matrix, rows, past.matrix.shape)))
+            context = shown.matrix.maximum(past.matrix[rows])
+        before, known = state.known, state.known | (fit_on.item_counts > 0)
+        carried = self.strategy not in FROM_THE_BEGINNING and bool(state.parameters)
+        replays = carried and state.exemplars is not None and state.taught is not None
+        held = int(state.exemplars.sum()) if replays and state.exemplars is not None else 0
+        weight = adaptive_weight(int(before.sum()), int(known.sum()), held, fit_on.n_interactions)
+        memory = Memory(
+            known=known,
+            start=state.parameters if carried else None,
+            steps=state.steps if carried else 0,
+            exemplars=state.exemplars if replays else None,
+            taught=state.taught if replays else None,
+            before=before if replays else None,
+            weight=weight,
+            room=self._room(at),
+        )
+        fit = self.cell.fits[0]
+        model = UpdatedMVAE(**{"seed": self.cell.seed, **dict(fit.settings)}).with_memory(memory)
+        with self.watch("train"):
+            training = model.training(fit_on)
+            validate = None if training.fixed else watcher(shown, hidden, context)
+            training.run(None, validate, self.progress)
+        self.model: UpdatedMVAE = training.best
+        self.epochs, self.validation = training.best_epoch or training.epoch, training.best_score
+        state.known, state.parameters = known, training.best_parameters
+        state.steps = memory.steps + self.epochs * training.steps
+        return weight, held
+
+    def _room(self, at: int) -> PaddedSizes:
+        """Shapes that periods share, so that few functions are compiled."""
+        from infrec.models.batches import PaddedSizes
+
+        if self.strategy == "joint":
+            count = min(next(n for n in (*ROOMS, at + 1) if n > at), len(self.logs) - 1)
+            return PaddedSizes.for_all([active(together(self.logs[:count]))])
+        if self.room is None:
+            self.room = PaddedSizes.for_all([active(log) for log in self.logs[:-1]])
+        return self.room
+
+    # ---- exemplars ---------------------------------------------------------------------------------------
+    def _remember(self, new: Interactions) -> None:
+        """The exemplars after a period, and what the model says about them now."""
+        state = self.state
+        if self.strategy == "ader":
+            state.exemplars = self._herded(new)
+        elif self.strategy == "distill-cf":
+            state.exemplars = self._distilled(new)
+        if state.exemplars is not None:
+            state.taught = self.model.probabilities(state.exemplars)
+
+    def _herded(self, new: Interactions) -> sp.csr_array:
+        """Of the period's users and the old exemplars, those that herding takes; the last one is cut."""
+        from infrec.samplers.herding import herd
+
+        old = self.state.exemplars
+        rows = new.matrix if old is None else sp.csr_array(sp.vstack([new.matrix, old]))
+        costs = np.diff(rows.indptr)
+        taken = rows[herd(self.model.represent(rows), costs, self.budget)]
+        over = taken.nnz - self.budget
+        if over <= 0:
+            return taken
+        kept = np.ones(taken.nnz, bool)
+        last = np.arange(taken.indptr[-2], taken.indptr[-1])
+        rng = generator(self.cell.seed, "last exemplar", str(self.state.done))
+        kept[rng.choice(last, over, replace=False)] = False
+        ends = taken.indptr.copy()
+        ends[-1] -= over
+        return sp.csr_array((taken.data[kept], taken.indices[kept], ends), shape=taken.shape)
+
+    def _distilled(self, new: Interactions) -> sp.csr_array:
+        """A summary of the period, or the last one carried on into it."""
+        from infrec.data import Summary
+        from infrec.distillation import distill
+
+        state = self.state
+        mine: dict[str, Any] = {
+            name: self.settings[name] for name in ("steps", "validate_every") if name in self.settings
+        }
+        if state.summary is None or state.exemplars is None:
+            users = max(1, round(self.budget * new.n_users / new.n_interactions))
+            mine |= {"targets": TARGETS, "total": self.budget}
+            made = distill(new, users, seed=self.cell.seed, progress=self.progress, **mine)
+        else:
+            rows = Interactions.from_csr(state.exemplars, items=new.items.ids)
+            before = Summary.of(rows, about=state.summary)
+            made = distill(new, previous=before, seed=self.cell.seed, progress=self.progress, **mine)
+        state.summary = {name: value for name, value in made.about.items() if name != "history"}
+        return made.matrix
+
+
+def _in_rows(matrix: sp.csr_array, rows: NDArray[np.int64], shape: tuple[int, int]) -> sp.csr_array:
+    coo = matrix.tocoo()
+    return sp.csr_array((coo.data, (rows[coo.row], coo.col)), shape=shape)
+
+
+# ---- from one process to the next --------------------------------------------------------------------------
+def _save(place: Path, state: State) -> None:
+    arrays = {f"parameter.{name}": np.asarray(array) for name, array in state.parameters.items()}
+    arrays["known"] = state.known
+    if state.exemplars is not None and state.taught is not None:
+        arrays["taught"] = state.taught
+        arrays |= {f"exemplars.{n}": getattr(state.exemplars, n) for n in ("data", "indices", "indptr")}
+    facts = {
+        "done": state.done,
+        "steps": state.steps,
+        "summary": state.summary,
+        "measured": state.measured,
+    }
+    artifacts.write(place, kind=CHECKPOINT, manifest={"state": facts}, arrays=arrays)
+
+
+def _restored(place: Path, state: State) -> State:
+    if not artifacts.is_artifact(place):
+        return state
+    found = artifacts.read(place, kind=CHECKPOINT)
+    with found.understood():
+        arrays, prefix = found.arrays, "parameter."
+        exemplars = None
+        if "taught" in arrays:
+            rows = len(found.array("exemplars.indptr", None, kind="i")) - 1
+            exemplars = found.csr("exemplars", "data", rows, len(state.known))
+        return State(
+            known=found.array("known", len(state.known), kind=state.known.dtype.kind),
+            parameters={n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)},
+            exemplars=exemplars,
+            taught=arrays.get("taught"),
+            **found.manifest["state"],
+        )

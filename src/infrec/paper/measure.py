@@ -1,0 +1,410 @@
+"""What running a cell means: data in, models fitted, everything measured; one record out.
+
+Distilled summaries, made once and kept: every experiment that needs the same one finds it here.
+
+A cell whose release is attacked: made without a tenth of the users, who are then the control.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec import artifacts
+from infrec.data import Interactions, Vocabulary, datasets
+from infrec.errors import InfrecError
+from infrec.metrics import co_occurrence_agreement, popularity_distance
+from infrec.paper import deanonymise
+from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
+from infrec.paper.noise import flip
+from infrec.paper.records import LOOK, Record, device, plain, versions
+from infrec.progress import Progress, Stopwatch, silent
+from infrec.randomness import generator
+from infrec.splits import Split, holdout, set_aside
+
+if TYPE_CHECKING:
+    from infrec.data.summary import Summary
+    from infrec.evaluation import Evaluation
+    from infrec.models import Recommender
+
+SPLIT_SEED = 42  # the split and the negatives are the same for every seed: what varies is what is studied
+METRICS = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC", "coverage@10", "novelty@10")
+COLDNESS_BINS = 5
+
+FOLDER = "summaries"
+
+ASIDE = 0.1
+
+
+@lru_cache(maxsize=2)
+def load(dataset: str) -> Split:
+    """The split of a dataset, by name or path: its own where it brings one."""
+    return holdout(datasets.load(dataset), seed=SPLIT_SEED)
+
+
+@lru_cache(maxsize=1)
+def noisy(dataset: str, percent: float, seed: int) -> Interactions:
+    """The train part with noise. Validation and test stay as they are."""
+    return flip(load(dataset).train, percent, seed=seed)
+
+
+def measure_cell(cell: Cell, folder: Path, progress: Progress = silent) -> Record:
+    """Measure one cell. folder: where distilled summaries are kept."""
+    began, watch = time.perf_counter(), Stopwatch()
+    if cell.data.source == PERIODS:
+        from infrec.paper import continual_strategies
+
+        about, measured = continual_strategies.run(cell, folder, watch, progress)
+    elif "leakage" in cell.beyond:
+        about, measured = audit_cell(cell, folder, watch, progress)
+    else:
+        about, measured = _fitted_and_measured(cell, folder, watch, progress)
+    if "statistics" in cell.beyond:
+        about |= statistics(cell.dataset)
+    return plain(
+        {
+            "cell": cell.hash,
+            "configuration": cell.configuration,
+            "seed": cell.seed,
+            "data": about,
+            "measured": measured,
+            "seconds": {**watch.seconds, "total": time.perf_counter() - began},
+            "device": device(),
+            "versions": versions(),
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **({LOOK: True} if cell.quick_look else {}),
+        }
+    )
+
+
+def _fitted_and_measured(
+    cell: Cell, folder: Path, watch: Stopwatch, progress: Progress
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Figures about what the models are fitted on, and those of each model."""
+    with watch("load"):
+        split = load(cell.dataset)
+        train = noisy(cell.dataset, cell.data.noise, cell.seed) if cell.data.noise else split.train
+    with watch("data"):
+        fit_on, about = _data(cell, split, train, folder, progress)
+    if cell.attack:
+        with watch("attack"):
+            return about, deanonymise.measured(cell, train, fit_on, progress)
+    return about, [line for fit in cell.fits for line in _measure(cell, fit, split, train, fit_on, progress)]
+
+
+# ---- data ------------------------------------------------------------------------------------------------
+def _data(
+    cell: Cell, split: Split, train: Interactions, folder: Path, progress: Progress
+) -> tuple[Interactions, dict[str, Any]]:
+    """What the models are fitted on, and the figures about it that belong in the record."""
+    chosen, about = train, {}
+    if cell.data.source == DISTILLED:
+        noisy_split = Split(train, split.val, split.test, split.name)
+        made = distilled_summary(
+            noisy_split, cell.data, dataset=cell.dataset, seed=cell.seed, folder=folder, progress=progress
+        )
+        chosen, about = made, summary_facts(made)
+    elif cell.data.source != FULL:
+        chosen = _sample(train, cell.data, cell.seed, progress)
+    if cell.data.source == GENERATED:
+        about = {"realism": realism(chosen, train, cell)}
+    size = {"users": chosen.n_users, "items": chosen.n_items, "interactions": chosen.n_interactions}
+    return chosen, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
+
+
+def _sample(train: Interactions, data: Data, seed: int, progress: Progress) -> Interactions:
+    from infrec.data.summary import Summary
+    from infrec.samplers import REG_GRID, sample
+
+    chosen = sample(
+        train, strategy=data.source, users=data.users, seed=seed, progress=progress, **dict(data.settings)
+    )
+    return Summary.of(chosen, about={"reg_grid": REG_GRID}, kind="sample")
+
+
+def realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
+    """How much generated users look like the log's, beside untrained ones and as many real ones."""
+    from infrec.samplers import sample
+    from infrec.samplers.ar_cf import untrained
+
+    users, settings = made.n_users, dict(cell.data.settings)
+    sides = {
+        "untrained": untrained(train, seed=cell.seed, **settings).generate(users),
+        "trained": made,
+        "real": sample(train, strategy="user-rns", users=users, seed=cell.seed),
+    }
+    return {
+        side: {
+            "popularity": popularity_distance(of.matrix, train.matrix),
+            "co_occurrence": co_occurrence_agreement(of.matrix, train.matrix),
+        }
+        for side, of in sides.items()
+    }
+
+
+def statistics(dataset: str) -> dict[str, Any]:
+    """The dataset as it is loaded, before anything is held out, and what the split makes of it."""
+    log, split = datasets.load(dataset), load(dataset)
+    report = log.report
+    return {
+        "loaded_users": log.n_users,
+        "loaded_items": log.n_items,
+        "loaded_interactions": log.n_interactions,
+        "rows": report.rows if report else log.n_interactions,
+        "repeated": sum(report.dropped.values()) if report else 0,
+        "users": split.train.n_users,
+        "train": split.train.n_interactions,
+        "validation": split.val.n_interactions,
+        "test": split.test.n_interactions,
+        "users_without_validation": int((split.val.user_counts == 0).sum()),
+        "split": split.name,
+    }
+
+
+# ---- models ----------------------------------------------------------------------------------------------
+def _measure(
+    cell: Cell, fit: Fit, split: Split, train: Interactions, fit_on: Interactions, progress: Progress
+) -> list[dict[str, Any]]:
+    """The figures of one model: a second time with noisy histories where the cell asks for it."""
+    from infrec.evaluation import evaluate
+
+    watch = Stopwatch()
+    head = {"model": fit.model, "settings": dict(fit.settings)}
+    try:
+        with watch("fit"):
+            fitted, tried = _fitted(cell, fit, split, fit_on, progress)
+        with watch("evaluate"):
+            found = evaluate(fitted, split, seed=SPLIT_SEED, progress=progress)
+    except InfrecError as failure:
+        # A setting that cannot be fitted is a result of a grid; alone, it is a cell that failed.
+        if len(cell.fits) == 1:
+            raise
+        return [{**head, "error": str(failure)}]
+    selected = fitted.selected
+    out = [{**head, "selected": selected, "tried": tried, **figures(found), "seconds": watch.seconds}]
+    if "coldness" in cell.beyond:
+        out[0]["strata"] = _strata(found)
+    if "noisy histories" in cell.beyond and cell.data.noise:
+        again = evaluate(fitted, Split(train, split.val, split.test, split.name), seed=SPLIT_SEED)
+        out.append({**head, "histories": "noisy", "selected": selected, **figures(again)})
+    return out
+
+
+def _fitted(
+    cell: Cell, fit: Fit, split: Split, fit_on: Interactions, progress: Progress
+) -> tuple[Recommender, list[dict[str, Any]]]:
+    """The model, its open settings chosen on validation, and what was tried."""
+    from infrec import models
+    from infrec.search import tune
+
+    settings = dict(fit.settings)
+    names = models.create(fit.model).selected
+    if "seed" in names and "seed" not in settings:
+        settings["seed"] = cell.seed
+    model = models.create(fit.model, **settings)
+    space = {name: list(values) for name, values in fit.space}
+    # The validation users are asked with their own histories, which are not those of a sample or of noise.
+    same = cell.data.source == FULL and not cell.data.noise
+    context = None if same else split.train.matrix
+    result = tune(
+        model,
+        (fit_on, split.val),
+        space=space or None,
+        context=context,
+        seconds=fit.search,
+        progress=progress,
+    )
+    tried = [
+        {"settings": dict(one.settings), "score": one.score, "error": one.error} for one in result.candidates
+    ]
+    return result.model, tried
+
+
+def figures(found: Evaluation) -> dict[str, Any]:
+    """The metrics that are recorded, and their intervals."""
+    return {
+        "metrics": {name: found.metrics[name] for name in METRICS if name in found.metrics},
+        "intervals": {name: list(found.intervals[name]) for name in METRICS if name in found.intervals},
+    }
+
+
+def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
+    """HR@100 by coldness of users, and the share of held-out items that was found by coldness of items."""
+    from infrec.evaluation import by_item_coldness, by_user_coldness
+
+    def rows(of: Sequence[Any], metric: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "low": stratum.low,
+                "high": stratum.high,
+                "size": stratum.size,
+                "value": stratum.metrics[metric],
+                "interval": stratum.intervals.get(metric),
+            }
+            for stratum in of
+        ]
+
+    return {
+        "users": rows(by_user_coldness(found, COLDNESS_BINS), "HR@100"),
+        "items": rows(by_item_coldness(found, COLDNESS_BINS), "found@100"),
+    }
+
+
+def sizes(dataset: str) -> Mapping[str, int]:
+    """What a plan needs to know of a dataset."""
+    train = load(dataset).train
+    return {"users": train.n_users, "items": train.n_items, "interactions": train.n_interactions}
+
+
+def distilled_summary(
+    split: Split, data: Data, *, dataset: str, seed: int, folder: Path, progress: Progress = silent
+) -> Summary:
+    """The summary of this train part with these settings: read where it is there, else distilled and kept.
+
+    A distillation that was killed goes on from its checkpoint; a second process waits for the first.
+    """
+    from infrec.data.summary import Summary
+    from infrec.distillation import distill
+
+    asked = {"dataset": dataset, "seed": seed, **vars(data), "settings": dict(data.settings)}
+    place = folder / fingerprint(asked)
+    with _alone(place.with_suffix(".lock")):
+        if artifacts.is_artifact(place):
+            return Summary.load(place)
+        run = place.with_suffix(".run")
+        settings: dict[str, Any] = {"targets": TARGETS, **dict(data.settings)}
+        settings = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()
+        }
+        # With (ε, δ) the train part is the log: the promise is about its users. What items there are is
+        # published with these datasets.
+        guaranteed = "noise_multiplier" in settings
+        public: dict[str, Any] = {"catalogue": split.train.items} if guaranteed else {}
+        made = distill(
+            split.train if guaranteed else split,
+            data.users,
+            seed=seed,
+            run_directory=run,
+            resume=True,
+            progress=progress,
+            **public,
+            **settings,
+        )
+        made.save(place)
+        shutil.rmtree(run, ignore_errors=True)
+        return made
+
+
+def summary_facts(made: Summary) -> dict[str, Any]:
+    """What is worth recording of a summary: how it was made and how sparse it is."""
+    weights = made.matrix.data
+    about = {
+        name: made.about.get(name)
+        for name in ("mode", "start", "steps", "best_step", "reg", "validation", "ms_per_step", "history")
+    }
+    return {
+        **about,
+        "distill_seconds": made.about.get("seconds"),
+        "distill_device": made.about.get("device"),
+        "discrete": made.discrete,
+        "bytes": made.bytes,
+        # Of a fractional summary nearly every entry is stored, so its weight says more than their number.
+        "mass_per_user": float(weights.sum()) / made.n_users,
+        "above_half_per_user": float((weights > 0.5).sum()) / made.n_users,
+        "stored_share": made.n_interactions / (made.n_users * made.n_items),
+        "fractional_share": float(np.mean((weights > 0) & (weights < 1))) if len(weights) else 0.0,
+    }
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def audit_cell(
+    cell: Cell, folder: Path, watch: Stopwatch, progress: Progress
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Figures about the release and what attacks found; quality of the models, asked by all users."""
+    from infrec.data.summary import Summary
+    from infrec.privacy import Released, audit
+
+    with watch("load"):
+        split = load(cell.dataset)
+        inside, outside = set_aside(split, ASIDE, cell.seed)  # who is set aside is a matter of chance too
+    with watch("data"):
+        released, about = _release(cell, inside, folder, progress)
+    measured = [
+        line for fit in cell.fits for line in _measure(cell, fit, split, split.train, released, progress)
+    ]
+    if isinstance(released, Summary):
+        with watch("audit"):
+            found = audit(
+                Released.summary(released),
+                inside.train,
+                outside,
+                control_from="users set aside",
+                guarantee=released.about.get("guarantee"),
+                seed=SPLIT_SEED,
+                progress=progress,
+            )
+        kept = found.as_dict(ids=False)
+        for each in (*kept["membership"], kept["popularity"]):
+            each.pop("curve")  # long, and the audit's own page shows it
+        about["leakage"] = kept
+    return about, measured
+
+
+def _release(
+    cell: Cell, split: Split, folder: Path, progress: Progress
+) -> tuple[Interactions, dict[str, Any]]:
+    from infrec.data.summary import Summary
+    from infrec.samplers import REG_GRID, sample
+
+    train, about = split.train, {}
+    if cell.data.source == DISTILLED:
+        released: Interactions = distilled_summary(
+            split,
+            cell.data,
+            dataset=f"{cell.dataset}, {ASIDE:g} set aside",
+            seed=cell.seed,
+            folder=folder,
+            progress=progress,
+        )
+        about = summary_facts(released)  # type: ignore[arg-type]
+    elif cell.data.source == FULL:
+        released = noisy_popularity(train, float(dict(cell.data.settings)["noise_multiplier"]), cell.seed)
+    else:
+        drawn = sample(train, strategy=cell.data.source, users=cell.data.users, seed=cell.seed)
+        released = Summary.of(
+            drawn, about={"reg_grid": REG_GRID, "strategy": cell.data.source}, kind="sample"
+        )
+    size = {"users": released.n_users, "items": released.n_items, "interactions": released.n_interactions}
+    return released, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
+
+
+def noisy_popularity(train: Interactions, multiplier: float, seed: int) -> Interactions:
+    """Popularity alone, released under the same guarantee: the whole budget for the sum of x / |x|."""
+    from infrec.distillation.dp_sums import unit
+
+    rng = generator(seed, "noisy popularity")
+    counts = np.asarray(unit(train.matrix).sum(axis=0)).ravel()
+    counts = counts + multiplier * rng.standard_normal(train.n_items)
+    row = sp.csr_array((counts - counts.min() + 1e-3)[None, :].astype(np.float32))
+    return replace(train, matrix=row, users=Vocabulary.numbered(1), time=None, parts=None)

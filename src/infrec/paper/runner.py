@@ -1,0 +1,169 @@
+"""Runs the cells of a grid that have no record yet: in this process, or in several of this machine.
+
+Everything that survives is in the records' directory, so a run that was killed, a second run and a run beside
+this one all just go on: a cell with a record is done, a cell that another process has claimed is left to it.
+A cluster is another `Executor` (cluster.py).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from infrec.errors import InfrecError
+from infrec.paper import measure
+from infrec.paper.cells import Cell
+from infrec.paper.measure import FOLDER
+from infrec.paper.records import LOOK, Record, Records, elsewhere
+from infrec.progress import Progress, silent
+
+SECONDS_BETWEEN_LOOKS = 0.5  # at a cell that another process has
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a cell: its record; or why there is none; or neither, when another process has it."""
+
+    cell: Cell
+    record: Record | None = None
+    error: str | None = None
+
+
+class Executor(Protocol):
+    """Runs cells somewhere and tells of each when it has ended, in any order.
+
+    The worker claims the cell and writes its record (`perform`), so that nothing is lost when whoever asked
+    for it dies.
+    """
+
+    def run(self, cells: Sequence[Cell], directory: Path) -> Iterator[Done]: ...
+
+
+def perform(cell: Cell, directory: Path, progress: Progress = silent) -> Done:
+    """Run one cell unless it is done or taken, and write its record."""
+    records = Records(directory)
+    with records.claim(cell.hash) as ours:
+        if not ours:
+            return Done(cell)
+        if (found := records.read().get(cell.hash)) is not None:
+            return Done(cell, found)
+        try:
+            record = measure.measure_cell(cell, directory.parent / FOLDER, progress)
+        except InfrecError as failure:
+            return Done(cell, error=str(failure))
+        records.append(record)
+        return Done(cell, record)
+
+
+@dataclass(frozen=True)
+class Here:
+    """One cell after the other, in this process."""
+
+    progress: Progress = silent
+
+    def run(self, cells: Sequence[Cell], directory: Path) -> Iterator[Done]:
+        for cell in cells:
+            yield perform(cell, directory, self.progress)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Several cells at a time, each in its own process.
+
+    They are started anew, never forked: a copy of a process in which JAX has started threads would hang.
+    """
+
+    count: int
+
+    def run(self, cells: Sequence[Cell], directory: Path) -> Iterator[Done]:
+        fresh = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(self.count, len(cells)), mp_context=fresh) as pool:
+            waiting = {pool.submit(perform, cell, directory) for cell in cells}
+            try:
+                while waiting:
+                    ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    yield from (each.result() for each in ended)
+            except BrokenProcessPool:
+                raise InfrecError(
+                    "a process ended in the middle of a cell, most likely for lack of memory; use fewer "
+                    "--processes: what is measured is kept, and the next run goes on from there."
+                ) from None
+            finally:
+                for each in waiting:
+                    each.cancel()
+
+
+@dataclass
+class Outcome:
+    """The records of a grid, and what could not be run."""
+
+    records: list[Record] = field(default_factory=list)
+    errors: list[tuple[Cell, str]] = field(default_factory=list)
+    ran: int = 0
+
+
+def run(
+    cells: Iterable[Cell], directory: Path, *, executor: Executor | None = None, progress: Progress = silent
+) -> Outcome:
+    """The record of every cell, in the order of the cells: those on disk, and the others run now.
+
+    A cell that an experiment beside this one has measured is copied. Cells that another process has claimed
+    are waited for, and run here should it end without a record.
+    """
+    wanted = list({cell.hash: cell for cell in cells}.values())
+    records, out = Records(directory), Outcome()
+    found = records.read()
+    others = elsewhere(directory.parent, directory)
+    for cell in wanted:
+        known = found.get(cell.hash, others.get(cell.hash))
+        if known is None or _settled(found.get(cell.hash), cell):
+            continue
+        found[cell.hash] = _taken_over(known, cell)
+        with records.claim(cell.hash) as ours:
+            if ours and not _settled(records.read().get(cell.hash), cell):
+                records.append(found[cell.hash])
+    failed: dict[str, str] = {}
+    began, before = time.monotonic(), len(wanted) - len(missing(wanted, found))
+    while todo := [cell for cell in missing(wanted, found) if cell.hash not in failed]:
+        news = False
+        for done in (executor or Here()).run(todo, directory):
+            if done.record is not None:
+                found[done.cell.hash] = done.record
+                out.ran += 1
+            elif done.error is not None:
+                failed[done.cell.hash] = done.error
+                out.errors.append((done.cell, done.error))
+            else:
+                continue
+            news = True
+            have = sum(cell.hash in found for cell in wanted)
+            each = (time.monotonic() - began) / max(1, have - before)
+            left = each * (len(wanted) - have - len(failed))
+            progress("cells", have, len(wanted), last=done.cell.words, seconds_left=left)
+        if not news:  # everything that is missing is in other hands
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            found |= records.read()
+    out.records = [found[cell.hash] for cell in wanted if cell.hash in found]
+    return out
+
+
+def _settled(record: Record | None, cell: Cell) -> bool:
+    """Whether a record can stay as it is: that of a quick look is written again for a run in earnest."""
+    return record is not None and (cell.quick_look or LOOK not in record)
+
+
+def _taken_over(record: Record, cell: Cell) -> Record:
+    """The record as this run has it: what only a quick look has asked for is marked."""
+    unmarked = {name: value for name, value in record.items() if name != LOOK}
+    return {**unmarked, LOOK: True} if cell.quick_look else unmarked
+
+
+def missing(cells: Sequence[Cell], found: dict[str, Record]) -> list[Cell]:
+    """The cells that have no record."""
+    return [cell for cell in cells if cell.hash not in found]

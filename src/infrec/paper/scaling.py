@@ -1,0 +1,352 @@
+"""Quality against the number of users a model is fitted on: what Figures 1, 2 and 4 have in common.
+
+Figure 1 (∞-AE), Figure 2 (EASE) and a figure of the appendix (MVAE), each on samples and summaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log
+
+from infrec.paper import published
+from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, Cell, Data
+from infrec.paper.experiment import Experiment, Plan
+from infrec.paper.names import HEURISTICS, name, number
+from infrec.paper.results import Results, Row, Rows
+from infrec.paper.table1 import CORE
+from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+
+SOURCES = (*HEURISTICS, GENERATED, DISTILLED, f"{DISTILLED}-soft")
+SHOWN = ("HR@10", "PSP@10")  # of the main figure; the rest is the appendix's
+NEAR, SATURATED, TRANSFERS = 0.10, 0.05, 0.95
+
+INFINITE_AE = "infinite-ae"
+
+EASE = "ease"
+
+MVAE = "mvae"
+APART = 0.1  # of a share: what counts as another behaviour
+
+
+def cells(plan: Plan, model: str) -> list[Cell]:
+    """One model on every source and budget, and on all users."""
+    out = []
+    for dataset in plan.datasets:
+        out.append(Cell(dataset, 0, Data(), (plan.fit(dataset, model),), CORE))
+        fit = plan.fit(dataset, model, whole=False)
+        budgets = plan.budgets(dataset)
+        for users in budgets[-1:] if plan.quick and model not in CLOSED_FORM else budgets:
+            out += [Cell(dataset, 0, Data(source, users), (fit,)) for source in HEURISTICS]
+            out += [
+                Cell(dataset, 0, plan.distilled(users, mode), (fit,))
+                for mode in (("discrete",) if plan.quick else ("discrete", "soft"))
+            ]
+    return plan.grid(out)
+
+
+# ---- figures and tables ----------------------------------------------------------------------------------
+def curve(rows: Rows, source: str) -> list[Row]:
+    """One source's rows by number of users, up to all of them."""
+    own = list(rows.where(source=source))
+    full = list(rows.where(source=FULL)) if source in HEURISTICS else []
+    return sorted([*own, *full], key=lambda row: row.users)
+
+
+def point(row: Row) -> Point:
+    return Point(float(row.users), row.value, row.low, row.high, row.seeds)
+
+
+def panel(title: str, rows: Rows, metric: str, sources: Sequence[str] = SOURCES) -> Panel:
+    """Quality over users; the dashed line is the model on all users."""
+    here = rows.where(metric=metric)
+    series = [Series(source, tuple(map(point, curve(here, source)))) for source in sources]
+    full = here.get(source=FULL)
+    return Panel(
+        title,
+        "users",
+        metric if metric == "AUC" else f"{metric} (%)",
+        tuple(each for each in series if each.points),
+        log_x=True,
+        line=None if full is None else (full.value, "all users"),
+    )
+
+
+def figures(stem: str, model: str, rows: Rows, datasets: Sequence[str]) -> list[Figure]:
+    """The main figure, and the appendix's with every metric."""
+    out = []
+    for suffix, metrics in (("", SHOWN), ("-all", published.METRICS)):
+        panels = tuple(
+            tuple(panel(dataset, rows.where(dataset=dataset), metric) for dataset in datasets)
+            for metric in metrics
+        )
+        what = " and ".join(SHOWN) if not suffix else "all metrics"
+        caption = (
+            f"{name(model)} fitted on fewer and fewer users, chosen or made by each strategy: {what}. "
+            "Bands are 95 % intervals over users, means over seeds; the dashed line is the model on all "
+            "users."
+        )
+        out.append(Figure(f"{stem}{suffix}", caption, panels))
+    return out
+
+
+def table(model: str, dataset: str, rows: Rows, metric: str = "HR@10") -> Table:
+    """Sources down, budgets across."""
+    here = rows.where(dataset=dataset, metric=metric)
+    full = here.get(source=FULL)
+    budgets = here.where(source=lambda source: source != FULL).every("users")
+    lines = []
+    for source in SOURCES:
+        of_source = here.where(source=source)
+        if not of_source:
+            continue
+        cells_ = [of_source.get(users=users) for users in budgets]
+        line: list[str | Value] = [name(source)]
+        line += [
+            Value(metric, None) if row is None else Value(metric, row.value, row.low, row.high)
+            for row in cells_
+        ]
+        lines.append((*line, Value(metric, None)))
+    if full is not None:
+        value = Value(metric, full.value, full.low, full.high, full.paper)
+        lines.append(("all users", *(Value(metric, None) for _ in budgets), value))
+    head = ("source", *(f"{users:,}" for users in budgets), "all")
+    return Table(f"{name(model)} on {dataset}: {metric} by source and number of users.", head, tuple(lines))
+
+
+# ---- claims ----------------------------------------------------------------------------------------------
+def near_the_line(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
+    """Each heuristic's curve against the straight line (on the logarithmic axis) between its ends."""
+    text = "Heuristic samplers lie near the line: quality grows steadily with the logarithm of the users"
+    found = []
+    for source in HEURISTICS:
+        points = curve(rows.where(metric=metric), source)
+        if len(points) < 3 or points[-1].source != FULL:
+            continue
+        first, last = points[0], points[-1]
+        span = log(last.users / first.users)
+        off = [
+            abs(p.value - (first.value + (last.value - first.value) * log(p.users / first.users) / span))
+            / last.value
+            for p in points[1:-1]
+        ]
+        found.append((sum(off) / len(off), source))
+    if not found:
+        return claim(text, dataset, None, "too few budgets were measured.")
+    lines = "; ".join(f"{name(source)} {100 * off:.1f} %" for off, source in found)
+    return claim(
+        text,
+        dataset,
+        max(found)[0] <= NEAR,
+        f"mean distance from it in percent of the full {metric}: {lines}.",
+    )
+
+
+def best_heuristic(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
+    text = "Of the heuristic samplers, User-RNS is slightly the best"
+    averages = means(rows, metric, HEURISTICS)
+    if len(averages) < 2 or "user-rns" not in averages:
+        return claim(text, dataset, None, "nothing measured yet.")
+    best = max(averages, key=lambda source: averages[source])
+    lines = "; ".join(f"{name(source)} {number(metric, value)}" for source, value in averages.items())
+    return claim(text, dataset, best == "user-rns", f"mean {metric} over the budgets: {lines}.")
+
+
+def saturates(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
+    text = "On distilled data quality saturates quickly with the number of users"
+    parts, verdicts = [], []
+    for source in (DISTILLED, f"{DISTILLED}-soft"):
+        points = list(rows.where(metric=metric, source=source))
+        points.sort(key=lambda row: row.users)
+        from_500 = [row for row in points if row.users >= 500]
+        if len(from_500) < 2:
+            continue
+        best = max(row.value for row in points)
+        short = (best - from_500[0].value) / best
+        verdicts.append(short <= SATURATED)
+        parts.append(
+            f"{name(source)}: {number(metric, from_500[0].value)} with {from_500[0].users}, at most "
+            f"{number(metric, best)} with up to {points[-1].users:,} users"
+        )
+    if not parts:
+        return claim(text, dataset, None, "no budgets of 500 and more were measured.")
+    return claim(text, dataset, all(verdicts), "; ".join(parts) + ".")
+
+
+def transfers(dataset: str, rows: Rows, model: str, metric: str = "HR@10") -> Claim:
+    """At 500 users (or the nearest below): near the full data, and above every heuristic."""
+    text = f"Summaries made through ∞-AE serve {name(model)} as well: they transfer"
+    full = rows.get(source=FULL, metric=metric)
+    budgets = [users for users in rows.where(source=DISTILLED).every("users") if users <= 500]
+    if full is None or not budgets:
+        return claim(text, dataset, None, "nothing measured yet.")
+    users = max(budgets)
+    own = rows.get(source=DISTILLED, users=users, metric=metric)
+    rivals = rows.where(users=users, metric=metric, source=lambda source: source in HEURISTICS)
+    if own is None or not rivals:
+        return claim(text, dataset, None, "nothing measured yet.")
+    best = max(rivals, key=lambda row: row.value)
+    share = own.value / full.value if full.value else 0.0
+    return claim(
+        text,
+        dataset,
+        share >= TRANSFERS and own.value > best.value,
+        f"{metric} with {users} users: distilled {number(metric, own.value)} ({100 * share:.0f} % of "
+        f"{number(metric, full.value)} on all users), {name(best.source)} {number(metric, best.value)}.",
+    )
+
+
+def means(rows: Rows, metric: str, sources: Sequence[str]) -> dict[str, float]:
+    """The mean over the budgets that every source has."""
+    here = rows.where(metric=metric)
+    present = [source for source in sources if here.where(source=source)]
+    shared = (
+        set.intersection(*(set(here.where(source=s).every("users")) for s in present)) if present else set()
+    )
+    out = {}
+    for source in present:
+        values = [row.value for row in here.where(source=source) if row.users in shared]
+        if values:
+            out[source] = sum(values) / len(values)
+    return out
+
+
+def notes() -> list[str]:
+    return [
+        "Interaction-RNS with a budget of N users takes the share N / all users of the interactions; it "
+        "keeps nearly all users, each with few items.",
+        "The paper's summaries are fractional; both kinds are shown here. λ of ∞-AE is chosen on "
+        "validation for every sample; trained models have the settings chosen on the full data, but stop "
+        "early on validation.",
+    ]
+
+
+def sample_efficiency_cells(plan: Plan) -> list[Cell]:
+    return cells(plan, INFINITE_AE)
+
+
+def sample_efficiency_findings(results: Results) -> Findings:
+    rows, datasets = results.rows, results.datasets()
+    claims = []
+    for dataset in datasets:
+        here = rows.where(dataset=dataset)
+        claims += [check(dataset, here) for check in (near_the_line, best_heuristic, saturates)]
+    return Findings(
+        claims=claims,
+        figures=figures("sample-efficiency", INFINITE_AE, rows, datasets) if rows else (),
+        tables=[table(INFINITE_AE, dataset, rows) for dataset in datasets],
+        notes=notes(),
+    )
+
+
+SAMPLE_EFFICIENCY = Experiment(
+    name="sample-efficiency",
+    title="How sample efficient is ∞-AE?",
+    source="Figure 1 and appendix",
+    about="∞-AE on samples and summaries of 50 to 2,000 users, and on all users.",
+    cells=sample_efficiency_cells,
+    findings=sample_efficiency_findings,
+)
+
+
+def transfer_ease_cells(plan: Plan) -> list[Cell]:
+    return cells(plan, EASE)
+
+
+def transfer_ease_findings(results: Results) -> Findings:
+    rows, datasets = results.rows, results.datasets()
+    return Findings(
+        claims=[transfers(dataset, rows.where(dataset=dataset), EASE) for dataset in datasets],
+        figures=figures("transfer-ease", EASE, rows, datasets) if rows else (),
+        tables=[table(EASE, dataset, rows) for dataset in datasets],
+        notes=notes(),
+    )
+
+
+TRANSFER_EASE = Experiment(
+    name="transfer-ease",
+    title="Do summaries transfer to EASE?",
+    source="Figure 2",
+    about="EASE on the same samples and summaries as ∞-AE in sample-efficiency.",
+    cells=transfer_ease_cells,
+    findings=transfer_ease_findings,
+)
+
+
+def transfer_mvae_cells(plan: Plan) -> list[Cell]:
+    return cells(plan, MVAE)
+
+
+def transfer_mvae_findings(results: Results) -> Findings:
+    rows, datasets = results.rows, results.datasets()
+    of_models = {
+        MVAE: rows,
+        "ease": results.others("transfer-ease").rows,
+        "infinite-ae": results.others("sample-efficiency").rows,
+    }
+    claims = []
+    for dataset in datasets:
+        here = rows.where(dataset=dataset)
+        claims += [
+            transfers(dataset, here, MVAE),
+            better_than_full(dataset, here),
+            interactions_differ(
+                dataset, {model: own.where(dataset=dataset) for model, own in of_models.items()}
+            ),
+        ]
+    return Findings(
+        claims=claims,
+        figures=figures("transfer-mvae", MVAE, rows, datasets) if rows else (),
+        tables=[table(MVAE, dataset, rows) for dataset in datasets],
+        notes=notes(),
+    )
+
+
+def better_than_full(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
+    text = "MVAE on distilled data is better than MVAE on the full data"
+    full = rows.get(source=FULL, metric=metric)
+    made = rows.where(metric=metric, source=lambda source: source.startswith(DISTILLED))
+    if full is None or not made:
+        return claim(text, dataset, None, "nothing measured yet.")
+    best = max(made, key=lambda row: row.value)
+    return claim(
+        text,
+        dataset,
+        best.value > full.value,
+        f"{metric} {number(metric, best.value)} on {name(best.source)} with {best.users:,} users, "
+        f"{number(metric, full.value)} on all {full.users:,} users.",
+    )
+
+
+def interactions_differ(dataset: str, of_models: Mapping[str, Rows], metric: str = "HR@10") -> Claim:
+    """Where Interaction-RNS stands among the heuristics for MVAE, for EASE and for ∞-AE."""
+    text = (
+        "Interaction-RNS is the exception among the samplers: for MVAE it scales as for ∞-AE, not as for EASE"
+    )
+    shares = {}
+    for model, own in of_models.items():
+        averages = means(own, metric, HEURISTICS)
+        others = [value for source, value in averages.items() if source != "interaction-rns"]
+        if "interaction-rns" not in averages or not others:
+            needed = "transfer-mvae, transfer-ease and sample-efficiency"
+            return claim(text, dataset, None, f"needs {needed}; {name(model)} is not measured yet.")
+        shares[model] = averages["interaction-rns"] / (sum(others) / len(others))
+    from_ease, from_ours = (abs(shares[MVAE] - shares[other]) for other in ("ease", "infinite-ae"))
+    lines = ", ".join(f"{share:.3f} for {name(model)}" for model, share in shares.items())
+    return claim(
+        text,
+        dataset,
+        from_ease > APART and from_ours < from_ease,
+        f"its mean {metric} relative to the other samplers' is {lines} (to hold: more than {APART:g} from "
+        f"EASE, and nearer to ∞-AE).",
+    )
+
+
+TRANSFER_MVAE = Experiment(
+    name="transfer-mvae",
+    title="Do summaries transfer to MVAE?",
+    source="appendix",
+    about="MVAE on the same samples and summaries as ∞-AE in sample-efficiency.",
+    cells=transfer_mvae_cells,
+    findings=transfer_mvae_findings,
+    datasets=("ml-1m", "magazine", "douban-book"),
+)
