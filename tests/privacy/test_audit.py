@@ -17,7 +17,7 @@ from infrec.privacy.linkage import neighbours
 from infrec.privacy.released import outstanding
 from infrec.privacy.roc import strongest
 from infrec.report import audit as page
-from infrec.report.audit_words import leaks, paragraph, traces
+from infrec.report.audit import leaks, paragraph, traces
 
 PEOPLE = 900
 ITEMS = 90

@@ -15,10 +15,10 @@ from infrec.report import Comparison, card_figures, figures
 from infrec.report import render as render_report
 from infrec.report.card import AGAIN, NO_GUARANTEE, ONCE, PRIVACY, headline, render
 from infrec.report.card_records import Card, Size
-from infrec.report.pieces import NO_PLOTS
+from infrec.report.html import NO_PLOTS
 from tests.report.cards import card
 from tests.report.records import comparison
-from tests.report.test_page import outline
+from tests.report.test_comparison import outline
 
 
 def test_page_is_well_formed_and_needs_nothing_else() -> None:

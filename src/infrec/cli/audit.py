@@ -74,7 +74,7 @@ def audit(
       infrec audit model --against ratings.csv --control others.csv --json
     """
     from infrec.report import audit as page
-    from infrec.report.audit_words import leaks, paragraph, traces
+    from infrec.report.audit import leaks, paragraph, traces
 
     out = out or release.with_name(f"{release.name}-audit")
     with console.bars() as progress:

@@ -252,8 +252,8 @@ def write(record: Comparison, out: Path) -> Path:
 def _show(record: Comparison, path: Path) -> None:
     from rich.table import Table
 
+    from infrec.report.comparison import NO_PLOTS, headline
     from infrec.report.figures import available
-    from infrec.report.page import NO_PLOTS, headline
 
     out = console.out()
     table = Table(

@@ -9,9 +9,9 @@ from html import escape
 from infrec.paper import figures as drawings
 from infrec.paper.experiment import BEYOND, Experiment
 from infrec.paper.published import PAPER
-from infrec.report import pieces
+from infrec.report import html
 from infrec.report.document import Claim, Figure, Findings, Table, Value
-from infrec.report.pieces import NO_PLOTS
+from infrec.report.html import NO_PLOTS
 
 STYLES = ("page.css", "experiment.css")
 VERDICTS = {"holds": "holds", "does not hold": "fails", "cannot be tested here": "open"}
@@ -48,7 +48,7 @@ def page(experiment: Experiment, found: Findings, facts: Facts, svgs: Mapping[st
         _notes(found),
         _footer(experiment, facts),
     ]
-    return pieces.document(f"infrec: {experiment.title}", body, STYLES)
+    return html.document(f"infrec: {experiment.title}", body, STYLES)
 
 
 def index(pages: Sequence[tuple[Experiment, Findings, Facts]]) -> str:
@@ -70,7 +70,7 @@ def index(pages: Sequence[tuple[Experiment, Findings, Facts]]) -> str:
         f'<div class="cards">{cards}</div>',
         claims(every, "Every claim"),
     ]
-    return pieces.document("infrec: the paper, measured again", body, STYLES)
+    return html.document("infrec: the paper, measured again", body, STYLES)
 
 
 # ---- parts -----------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _figure(figure: Figure, svg: str | None) -> str:
         for panel in figure.panels
     )
     # The appendix's versions with every metric are long: they are there to be unfolded.
-    whole = pieces.figure(figure.name, alt, drawings.inline(figure, svg), figure.caption) + data
+    whole = html.figure(figure.name, alt, drawings.inline(figure, svg), figure.caption) + data
     if figure.name.endswith("-all"):
         return f"<details><summary>All metrics</summary>{whole}</details>"
     return whole
@@ -125,15 +125,15 @@ def _as_table(figure: Figure) -> str:
         for series in panel.series
         for point in series.points
     ]
-    shown = pieces.table(FIGURE_HEAD, rows, f"The data of the figure {figure.name}.")
-    return pieces.details(shown, opened=False)
+    shown = html.table(FIGURE_HEAD, rows, f"The data of the figure {figure.name}.")
+    return html.details(shown, opened=False)
 
 
 def table(of: Table) -> str:
     rows = [[_cell(cell) for cell in row] for row in of.rows]
     ranges = any(isinstance(cell, Value) and _has_interval(cell) for row in of.rows for cell in row)
     note = " Small ranges are 95 % intervals over users." if ranges else ""
-    return pieces.table(of.head, rows, of.caption + note)
+    return html.table(of.head, rows, of.caption + note)
 
 
 def _has_interval(cell: Value) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from infrec.report import audit as audits
-from infrec.report import card_figures, figures, pieces
+from infrec.report import card_figures, figures, html
 from infrec.report.card_figures import METRICS, names
 from infrec.report.card_records import Card, Curve, Fidelity
+from infrec.report.html import NO_PLOTS
 from infrec.report.numbers import MEANING, interval, label, number, seconds, settings, size
-from infrec.report.pieces import NO_PLOTS
 
 HEIGHT = 420  # of the picture, in pixels, unless there are more rows than that shows
 
@@ -32,7 +32,7 @@ def render(card: Card, *, plots: bool = True) -> str:
         _footer(card),
     ]
     title = f"infrec: {card.dataset} in {card.summary.users:,} synthetic users"
-    return pieces.document(title, body, ("page.css", "card.css"))
+    return html.document(title, body, ("page.css", "card.css"))
 
 
 def headline(card: Card, metric: str = "HR@10") -> str:
@@ -94,13 +94,13 @@ def fidelity(card: Card, draw: bool) -> str:
         if each.data == "summary":
             cells = [f"<strong>{cell}</strong>" for cell in cells]
         rows.append([name, *cells, escape(settings(each.selected)) or "–"])
-    table = pieces.table(["model, fitted on", *metrics, "settings chosen"], rows, FIDELITY_TABLE)
+    table = html.table(["model, fitted on", *metrics, "settings chosen"], rows, FIDELITY_TABLE)
     alt = "; ".join(
         f"{label(each.model)} fitted on {called[each.data]}: "
         + ", ".join(f"{metric} {number(metric, each.metrics[metric])}" for metric in metrics)
         for each in card.fidelity
     )
-    plot = pieces.figure("fidelity", alt, card_figures.fidelity(card), FIDELITY_CAPTION) if draw else ""
+    plot = html.figure("fidelity", alt, card_figures.fidelity(card), FIDELITY_CAPTION) if draw else ""
     return f"{plot}{table}"
 
 
@@ -147,9 +147,7 @@ def _distributions(card: Card, draw: bool) -> str:
         + ", ".join(f"{name} {_figure_of(value)}" for name, value in curve.facts.items())
         for curve in (*card.popularity, *card.activity)
     )
-    plot = (
-        pieces.figure("distributions", alt, card_figures.distributions(card), SPREAD_CAPTION) if draw else ""
-    )
+    plot = html.figure("distributions", alt, card_figures.distributions(card), SPREAD_CAPTION) if draw else ""
     alike = ""
     if card.likeness is not None:
         alike = (
@@ -157,13 +155,13 @@ def _distributions(card: Card, draw: bool) -> str:
             f"<strong>{card.likeness:.2f}</strong> (1: the same order, 0: no relation).</p>"
         )
     heading = "<h2>Is it spread like the original?</h2>"
-    return f"{heading}{plot}{alike}{pieces.details(tables, opened=not draw)}"
+    return f"{heading}{plot}{alike}{html.details(tables, opened=not draw)}"
 
 
 def _facts(card: Card, curves: Sequence[Curve], head: str, caption: str) -> str:
     called = names(card)
     rows = [[escape(name), *(_figure_of(curve.facts[name]) for curve in curves)] for name in curves[0].facts]
-    return pieces.table([head, *(called[curve.data] for curve in curves)], rows, caption)
+    return html.table([head, *(called[curve.data] for curve in curves)], rows, caption)
 
 
 def _privacy(card: Card) -> str:

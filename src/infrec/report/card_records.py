@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from infrec.report.records import Interval
-
 # The train part; what was distilled of it; that as centres of a fit on the train part; random users.
 Which = Literal["full", "summary", "finished", "random"]
 
@@ -105,3 +103,6 @@ class Card:
 
 def _curve(record: Mapping[str, Any]) -> Curve:
     return Curve(**{**record, "points": tuple((x, y) for x, y in record["points"])})
+
+
+Interval = tuple[float, float]

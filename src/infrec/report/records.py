@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from infrec.report.card_records import Interval
+
 if TYPE_CHECKING:
     from infrec.report.card_records import Card
-
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)

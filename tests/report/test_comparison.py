@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from infrec.report import Comparison, figures, render
-from infrec.report.page import NO_PLOTS, headline
+from infrec.report.comparison import NO_PLOTS, headline
 from tests.report.records import comparison
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 
 from infrec.report import card as cards
-from infrec.report import figures, pieces
+from infrec.report import figures, html
 from infrec.report.card_records import Card
+from infrec.report.html import NO_PLOTS
 from infrec.report.numbers import MEANING, interval, label, number, seconds, settings, shown, signed
-from infrec.report.pieces import NO_PLOTS
 from infrec.report.records import Comparison, Example, ModelRecord, Reason, Recommended
 
 BEYOND = ("coverage@10", "novelty@10")
@@ -32,7 +32,7 @@ def render(record: Comparison, *, plots: bool = True) -> str:
         _words(record),
         _footer(record),
     ]
-    return pieces.document(f"infrec: models on {record.dataset}", body)
+    return html.document(f"infrec: models on {record.dataset}", body)
 
 
 def headline(record: Comparison, metric: str = "HR@10") -> str:
@@ -77,13 +77,13 @@ def _quality(record: Comparison, draw: bool) -> str:
     caption = (
         "Means over all users; the small figures are 95 % bootstrap intervals, the best of a column is bold."
     )
-    table = pieces.table(["model", *metrics], rows, caption)
+    table = html.table(["model", *metrics], rows, caption)
     alt = "; ".join(
         f"{label(m.name)}: "
         + ", ".join(f"{x} {number(x, m.metrics[x])}" for x in metrics[:4] if x in m.metrics)
         for m in record.models
     )
-    plot = pieces.figure("quality", alt, figures.quality(record), QUALITY_CAPTION) if draw else ""
+    plot = html.figure("quality", alt, figures.quality(record), QUALITY_CAPTION) if draw else ""
     return f"<h2>How good are they?</h2>{plot}{table}{_lead_sentences(record)}{_beyond(record)}"
 
 
@@ -108,7 +108,7 @@ def _beyond(record: Comparison) -> str:
         ]
         for model in record.models
     ]
-    return pieces.table(
+    return html.table(
         ["model", *metrics, "settings chosen", "time to fit"], rows, "Beyond accuracy, and what it cost."
     )
 
@@ -130,7 +130,7 @@ def _coldness(record: Comparison, draw: bool, metric: str = "HR@10") -> str:
         ]
         for at, stratum in enumerate(record.models[0].strata)
     ]
-    table = pieces.table(
+    table = html.table(
         ["known about a user", *(label(m.name) for m in record.models)], rows, f"{metric} (%) by group"
     )
     alt = f"{metric} by how many items are known of a user. " + "; ".join(
@@ -138,8 +138,8 @@ def _coldness(record: Comparison, draw: bool, metric: str = "HR@10") -> str:
         + ", ".join(f"{s.label} {number(metric, s.metrics.get(metric))}" for s in m.strata)
         for m in record.models
     )
-    plot = pieces.figure("coldness", alt, figures.coldness(record, metric), COLDNESS_CAPTION) if draw else ""
-    return f"<h2>For whom? Quality by how cold a user is</h2>{plot}{pieces.details(table, opened=not draw)}"
+    plot = html.figure("coldness", alt, figures.coldness(record, metric), COLDNESS_CAPTION) if draw else ""
+    return f"<h2>For whom? Quality by how cold a user is</h2>{plot}{html.details(table, opened=not draw)}"
 
 
 def _popularity(record: Comparison, draw: bool) -> str:
@@ -150,15 +150,15 @@ def _popularity(record: Comparison, draw: bool) -> str:
         for at, (name, count) in enumerate(record.popularity_groups)
     ]
     caption = "Share of the top-10 recommendations by popularity group"
-    table = pieces.table(["items", *(label(m.name) for m in record.models)], rows, caption)
+    table = html.table(["items", *(label(m.name) for m in record.models)], rows, caption)
     names = [name for name, _ in record.popularity_groups]
     alt = f"{caption}. " + "; ".join(
         f"{label(m.name)}: "
         + ", ".join(f"{name} {100 * share:.0f} %" for name, share in zip(names, m.popularity, strict=True))
         for m in record.models
     )
-    plot = pieces.figure("popularity", alt, figures.popularity(record), POPULARITY_CAPTION) if draw else ""
-    return f"<h2>What? Popularity of what is recommended</h2>{plot}{pieces.details(table, opened=not draw)}"
+    plot = html.figure("popularity", alt, figures.popularity(record), POPULARITY_CAPTION) if draw else ""
+    return f"<h2>What? Popularity of what is recommended</h2>{plot}{html.details(table, opened=not draw)}"
 
 
 def _distilled(card: Card, draw: bool) -> str:
