@@ -24,7 +24,7 @@ NUMERICAL = (
     "tests/samplers",
     "tests/search",
     "tests/privacy",
-    "tests/serve/test_answering.py",
+    "tests/serve/test_answers.py",
     "tests/cli/test_commands.py",
 )
 NEEDS = {"Nehalem": "sse4_2", "Haswell": "avx2", "Zen": "avx2", "SkylakeX": "avx512f"}

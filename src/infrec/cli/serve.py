@@ -14,7 +14,7 @@ import typer
 from infrec.cli import console, options
 
 if TYPE_CHECKING:
-    from infrec.serve.served import Served
+    from infrec.serve.served_model import Served
     from infrec.serve.settings import Settings
 
 TOKEN = "INFREC_TOKEN"

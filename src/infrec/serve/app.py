@@ -14,14 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from infrec import __version__
-from infrec.serve import documents as doc
-from infrec.serve import wishes
-from infrec.serve.answering import explain, recommend
+from infrec.serve import schemas
+from infrec.serve.answers import explain, recommend
+from infrec.serve.batching import Service
 from infrec.serve.catalogue import compact
-from infrec.serve.gate import Gate, Handler
-from infrec.serve.problems import Problem, internal, of_status, too_large, too_slow
-from infrec.serve.served import Served
-from infrec.serve.service import Service
+from infrec.serve.errors import Problem, internal, of_status, too_large, too_slow
+from infrec.serve.security import Gate, Handler
+from infrec.serve.served_model import Served
 from infrec.serve.settings import MAX_BODY
 
 STATIC = Path(__file__).parent / "static"
@@ -56,27 +55,27 @@ def create(service: Service) -> Gate:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _internal)
-    direct = _asking(app, service)
-    _looking(app, service)
-    _watching(app, service)
+    direct = _recommend_routes(app, service)
+    _catalogue_routes(app, service)
+    _status_routes(app, service)
     return Gate(app, service, direct)
 
 
 # ---- recommendations and reasons ----------------------------------------------------------------
-def _asking(app: FastAPI, service: Service) -> dict[str, Handler]:
+def _recommend_routes(app: FastAPI, service: Service) -> dict[str, Handler]:
     """What is asked most is handed out as well, to be called without FastAPI's detours."""
     seconds = service.settings.timeout
 
     @app.post(
         "/v1/recommend",
         summary="The best items for a history or a known user.",
-        responses={200: {"model": doc.RecommendAnswer}, **doc.errors(408, 413, 415, 422, 500, 503)},
-        openapi_extra=_body(wishes.RecommendRequest),
+        responses={200: {"model": schemas.RecommendAnswer}, **schemas.errors(408, 413, 415, 422, 500, 503)},
+        openapi_extra=_body(schemas.RecommendRequest),
     )
     async def recommend_(request: Request) -> Response:
-        asked = wishes.read(wishes.RecommendRequest, await body_of(request, seconds))
+        asked = schemas.read(schemas.RecommendRequest, await body_of(request, seconds))
         served = service.get(asked.model)
-        wish = asked.wish()
+        wish = asked.query()
         if wish.explain:  # takes longer: kept out of the batches
             (answer,) = await service.aside.run(lambda: recommend(served, [wish]))
             if isinstance(answer, Exception):
@@ -88,23 +87,23 @@ def _asking(app: FastAPI, service: Service) -> dict[str, Handler]:
     @app.post(
         "/v1/explain",
         summary="Why an item has its score for a history or a known user.",
-        responses={200: {"model": doc.ExplainAnswer}, **doc.errors(408, 413, 415, 422, 500, 503)},
-        openapi_extra=_body(wishes.ExplainRequest),
+        responses={200: {"model": schemas.ExplainAnswer}, **schemas.errors(408, 413, 415, 422, 500, 503)},
+        openapi_extra=_body(schemas.ExplainRequest),
     )
     async def explain_(request: Request) -> Response:
-        asked = wishes.read(wishes.ExplainRequest, await body_of(request, seconds))
+        asked = schemas.read(schemas.ExplainRequest, await body_of(request, seconds))
         served = service.get(asked.model)
-        return _json(await service.aside.run(lambda: explain(served, asked.wish(), asked.item)), served)
+        return _json(await service.aside.run(lambda: explain(served, asked.query(), asked.item)), served)
 
     return {"/v1/recommend": recommend_, "/v1/explain": explain_}
 
 
 # ---- what there is ------------------------------------------------------------------------------
-def _looking(app: FastAPI, service: Service) -> None:
+def _catalogue_routes(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/items",
         summary="Items by their title or id; the most popular without a text.",
-        responses={200: {"model": doc.ItemsAnswer}, **doc.errors(422, 500, 503)},
+        responses={200: {"model": schemas.ItemsAnswer}, **schemas.errors(422, 500, 503)},
     )
     async def items_(
         q: Annotated[str, Query(max_length=200, description="A part of a title, or an id.")] = "",
@@ -122,7 +121,7 @@ def _looking(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/models",
         summary="The models that answer.",
-        responses={200: {"model": doc.ModelsAnswer}, **doc.errors(500)},
+        responses={200: {"model": schemas.ModelsAnswer}, **schemas.errors(500)},
     )
     async def models_() -> Response:
         entries = [{**one.facts(), "default": at == 0} for at, one in enumerate(service.models())]
@@ -131,7 +130,7 @@ def _looking(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/summary",
         summary="The synthetic users of a summary, and how popular items are with them.",
-        responses={200: {"model": doc.SummaryAnswer}, **doc.errors(422, 500, 503)},
+        responses={200: {"model": schemas.SummaryAnswer}, **schemas.errors(422, 500, 503)},
     )
     async def summary_(model: ModelName = None) -> Response:
         served = service.get(model)
@@ -140,11 +139,11 @@ def _looking(app: FastAPI, service: Service) -> None:
 
 
 # ---- the process and the page -------------------------------------------------------------------
-def _watching(app: FastAPI, service: Service) -> None:
+def _status_routes(app: FastAPI, service: Service) -> None:
     @app.get(
         "/healthz",
         summary="Whether the process lives.",
-        responses={200: {"model": doc.Health}, **doc.errors(500)},
+        responses={200: {"model": schemas.Health}, **schemas.errors(500)},
     )
     async def healthz() -> Response:
         return _json(b'{"status":"ok"}')
@@ -152,7 +151,7 @@ def _watching(app: FastAPI, service: Service) -> None:
     @app.get(
         "/readyz",
         summary="Whether every model is loaded and the service is not stopping.",
-        responses={200: {"model": doc.Health}, **doc.errors(500, 503)},
+        responses={200: {"model": schemas.Health}, **schemas.errors(500, 503)},
     )
     async def readyz() -> Response:
         if not service.ready:
@@ -163,7 +162,7 @@ def _watching(app: FastAPI, service: Service) -> None:
         "/metrics",
         summary="Counts and times in Prometheus' text format.",
         response_class=Response,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **doc.errors(500)},
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **schemas.errors(500)},
     )
     async def metrics() -> Response:
         service.counters.set("waiting", service.waiting)
@@ -230,7 +229,7 @@ async def _problem(_: Request, failure: Exception) -> Response:
 
 async def _invalid(_: Request, failure: Exception) -> Response:
     assert isinstance(failure, RequestValidationError)
-    return _told(wishes.invalid(list(failure.errors())))
+    return _told(schemas.invalid(list(failure.errors())))
 
 
 async def _http(_: Request, failure: Exception) -> Response:
@@ -263,7 +262,7 @@ def _description(app: FastAPI) -> dict[str, Any]:
             routes=app.routes,
         )
         components = found.setdefault("components", {}).setdefault("schemas", {})
-        for kind in (wishes.RecommendRequest, wishes.ExplainRequest):
+        for kind in (schemas.RecommendRequest, schemas.ExplainRequest):
             own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
             components.update(own.pop("$defs", {}))
             components[kind.__name__] = own

@@ -2,23 +2,30 @@
 
 While a batch is being scored the next one gathers, so that batches grow with the load and a lone request
 waits for the window only.
+
+The models that answer now, by name, each with its queue; replaced one by one while requests run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from infrec.serve.problems import overloaded
+from infrec.serve.answers import RecommendQuery, recommend
+from infrec.serve.errors import Problem, overloaded
+from infrec.serve.metrics import Counters, resident_bytes
+from infrec.serve.served_model import Served
+from infrec.serve.settings import Settings
+
+_PATIENCE = 0.025  # seconds in the queue
 
 Ask = TypeVar("Ask")
 Answer = TypeVar("Answer")
 _Batch = list[tuple[Ask, "asyncio.Future[Answer]"]]
-_PATIENCE = 0.025  # seconds in the queue
 
 
 class Batcher(Generic[Ask, Answer]):
@@ -127,3 +134,82 @@ class Aside:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Service:
+    """Everything a request may need. `put` may be called from any thread; the rest from the event loop."""
+
+    def __init__(self, settings: Settings, names: Sequence[str], counters: Counters | None = None) -> None:
+        self.settings, self.names = settings, tuple(names)
+        self.counters = counters or Counters()
+        self.aside = Aside()
+        self.stopping = False
+        self._served: dict[str, Served] = {}
+        self._queues = {
+            name: Batcher(
+                lambda queries, name=name: self._score(name, queries),  # type: ignore[misc]
+                window=settings.window,
+                size=settings.batch,
+                limit=settings.queue,
+            )
+            for name in self.names
+        }
+
+    @property
+    def ready(self) -> bool:
+        return len(self._served) == len(self.names) and not self.stopping
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether no model can take another request; asked before a request is even read."""
+        return all(queue.full for queue in self._queues.values())
+
+    @property
+    def waiting(self) -> int:
+        return sum(queue.waiting for queue in self._queues.values())
+
+    def models(self) -> list[Served]:
+        return [self._served[name] for name in self.names if name in self._served]
+
+    def put(self, served: Served) -> None:
+        """Answer with this one from now on; a batch that is being scored finishes with the old one."""
+        self._served[served.name] = served
+        # Whichever process is asked for the numbers adds up what each has said of itself.
+        self.counters.set("resident", resident_bytes())
+
+    def get(self, name: str | None) -> Served:
+        """The model of a name; the first one without."""
+        try:
+            return self._served[self.names[0] if name is None else name]
+        except KeyError:
+            known = ", ".join(self.names)
+            raise Problem(
+                404, "unknown_model", f"there is no model {name!r:.200}; there is: {known}."
+            ) from None
+
+    def recommend(self, name: str, query: RecommendQuery) -> asyncio.Future[tuple[bytes, Served]]:
+        """The answer of the next batch, and the model that gave it."""
+        queue = self._queues[name]
+        if queue.full:
+            self.counters.add("refused")
+        return queue.submit(query)
+
+    def original_of(self, summary: Served) -> Served | None:
+        """A served model of real users that has the summary's items: what its popularity is compared with."""
+        for other in self.models():
+            if other.kind == "log" and other.log.items == summary.log.items:
+                return other
+        return None
+
+    def _score(self, name: str, queries: list[RecommendQuery]) -> list[tuple[bytes, Served] | Exception]:
+        served = self._served[name]
+        self.counters.set("waiting", self.waiting)
+        self.counters.add("batches")
+        self.counters.add("batched", len(queries))
+        answers = recommend(served, queries)
+        return [each if isinstance(each, Exception) else (each, served) for each in answers]
+
+    def close(self) -> None:
+        self.aside.close()
+        for queue in self._queues.values():
+            queue.close()

@@ -19,13 +19,11 @@ import uvicorn
 
 from infrec.errors import ConfigError
 from infrec.serve import app
-from infrec.serve.loading import Source, forbid_jax
-from infrec.serve.protocol import guarded_by
-from infrec.serve.reloading import Refusals, Reloader
-from infrec.serve.served import Served
-from infrec.serve.service import Service
+from infrec.serve.batching import Service
+from infrec.serve.http_protocol import guarded_by, new_loop
+from infrec.serve.loading import Refusals, Reloader, Source, forbid_jax
+from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
-from infrec.serve.turns import new_loop
 
 log = logging.getLogger("infrec.serve")
 GRACE = 4  # seconds for requests in flight when stopping; the whole takes less than 5

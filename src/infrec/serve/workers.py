@@ -2,13 +2,21 @@
 
 Workers are started fresh (spawned, not forked: BLAS and Arrow keep threads). The supervisor loads and fits,
 puts the arrays into a file that the workers map, replaces a worker that dies, and passes signals on.
+
+Weights in memory once, whatever the number of processes: their bytes lie in a file that all of them map.
+
+A model is taken apart by pickle's protocol 5, which hands out the buffers of arrays (numpy's and Arrow's)
+instead of copying them. The buffers go into the file, the small rest through a pipe to our own workers; each
+puts the model together again around the mapped bytes. Nothing of it outlives the server.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import mmap
 import multiprocessing
+import pickle
 import shutil
 import signal
 import socket
@@ -16,19 +24,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from infrec.errors import InfrecError
-from infrec.serve.counters import Counters
-from infrec.serve.loading import Source, forbid_jax
-from infrec.serve.reloading import Refusals, Reloader
-from infrec.serve.served import Served
-from infrec.serve.service import Service
+from infrec.serve.batching import Service
+from infrec.serve.loading import Refusals, Reloader, Source, forbid_jax
+from infrec.serve.metrics import Counters
+from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
-from infrec.serve.sharing import Shared, attach, publish
+
+_ALIGN = 64
 
 log = logging.getLogger("infrec.serve")
 _spawn = multiprocessing.get_context("spawn")
@@ -191,3 +200,43 @@ def _listen(pipe: Connection, service: Service, running: Any) -> None:
             service.put(attach(shared))
         except OSError as failure:  # a newer one follows
             log.warning("model %s was replaced before it was taken over: %s", shared.name, failure)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A model apart from its arrays, and where these lie."""
+
+    name: str
+    frame: bytes
+    file: Path
+    spans: tuple[tuple[int, int], ...]
+
+
+def publish(served: Served, file: Path) -> Shared:
+    """Write the arrays to a new file; the rest is returned."""
+    buffers: list[pickle.PickleBuffer] = []
+    frame = pickle.dumps(served, protocol=5, buffer_callback=buffers.append)
+    spans, at = [], 0
+    with file.open("wb") as out:
+        for buffer in buffers:
+            raw = buffer.raw()
+            out.write(bytes(-at % _ALIGN))
+            at += -at % _ALIGN
+            spans.append((at, raw.nbytes))
+            out.write(raw)
+            at += raw.nbytes
+    return Shared(served.name, frame, file, tuple(spans))
+
+
+def attach(shared: Shared) -> Served:
+    """The model around the mapped arrays, which cannot be written to."""
+    views: list[memoryview] = []
+    if any(size for _, size in shared.spans):
+        with shared.file.open("rb") as handle:
+            whole = memoryview(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ))
+        views = [whole[start : start + size] for start, size in shared.spans]
+    else:
+        views = [memoryview(b"") for _ in shared.spans]
+    served = pickle.loads(shared.frame, buffers=views)
+    assert isinstance(served, Served)
+    return served

@@ -12,10 +12,9 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.models import InfiniteAE
-from infrec.serve import reloading, workers
-from infrec.serve.loading import Source
-from infrec.serve.reloading import Reloader
-from infrec.serve.served import Served
+from infrec.serve import loading, workers
+from infrec.serve.loading import Reloader, Source
+from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
 
 
@@ -40,10 +39,10 @@ def test_a_directory_that_is_copied_slowly_is_loaded_when_its_last_file_has_come
     assert names[-1] > "manifest.json"  # so that the manifest is not the last to come
     for name in names:
         shutil.copy2(tmp_path / "new" / name, folder / name)
-        reloader.look()
+        reloader.check()
     assert counted == ["failed_reloads"] * names[::-1].index("manifest.json") + ["reloads"]
     assert [one.model.selected["reg"] for one in served] == [1, 20]
-    reloader.look()
+    reloader.check()
     assert len(served) == 2  # once
 
 
@@ -65,12 +64,12 @@ def test_whatever_goes_wrong_leaves_the_old_one_and_the_watch(
     reloader.load_all()
     broken = True
     if where == "load":
-        monkeypatch.setattr(reloading, "load", load)
-    reloader.look(everything=True)
+        monkeypatch.setattr(loading, "load", load)
+    reloader.check(everything=True)
     assert counted == ["failed_reloads"]
     broken = False
     monkeypatch.undo()
-    reloader.look(everything=True)
+    reloader.check(everything=True)
     assert counted == ["failed_reloads", "reloads"]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from infrec.data import Interactions
 from infrec.models.base import Recommender
 from infrec.serve.catalogue import Catalogue, Id, characteristic, compact, index_of, portable
-from infrec.serve.problems import Problem
+from infrec.serve.errors import Problem
 
 LIKES = 5  # titles that say what a user likes
 MOST_USERS, MOST_INTERACTIONS = 2_000, 200_000  # of a summary that is sent to be drawn

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from infrec.serve.served import Served
+from infrec.serve.served_model import Served
 
 ROUTES = (
     *("/v1/recommend", "/v1/explain", "/v1/items", "/v1/models", "/v1/summary"),

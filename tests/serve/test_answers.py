@@ -15,12 +15,12 @@ from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
 from infrec.models.infinite_ae_plus_search import START
-from infrec.serve.answering import Wish, explain, recommend
+from infrec.serve.answers import RecommendQuery, explain, recommend
 from infrec.serve.catalogue import Catalogue
+from infrec.serve.errors import Problem
 from infrec.serve.loading import Source, load, sources
-from infrec.serve.problems import Problem
-from infrec.serve.served import Served
-from infrec.serve.sharing import attach, publish
+from infrec.serve.served_model import Served
+from infrec.serve.workers import attach, publish
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def served(folders: Path) -> Served:
     return load(Source("full", folders / "full"))
 
 
-def asked(served: Served, **wish: Any) -> dict[str, Any]:
-    (answer,) = recommend(served, [Wish(**wish)])
+def asked(served: Served, **query: Any) -> dict[str, Any]:
+    (answer,) = recommend(served, [RecommendQuery(**query)])
     assert isinstance(answer, bytes), answer
     return json.loads(answer)
 
@@ -58,21 +58,23 @@ def test_a_batch_gives_everybody_what_they_get_alone_to_the_last_bit(
         other.fit(films).save(tmp_path / "other")
         served = load(Source("other", tmp_path / "other"))
     rng = np.random.default_rng(1)
-    wishes = [Wish(history=rng.choice(np.arange(100, 140), n, replace=False).tolist()) for n in range(24)]
-    wishes += [
-        Wish(user=3, k=40),
-        Wish(history=[101], genres=["drama"]),
-        Wish(history=[101], only=[102, 103]),
+    queries = [
+        RecommendQuery(history=rng.choice(np.arange(100, 140), n, replace=False).tolist()) for n in range(24)
     ]
-    together = recommend(served, wishes)
-    assert together == [recommend(served, [wish])[0] for wish in wishes]
-    assert together[::-1] == recommend(served, wishes[::-1])
+    queries += [
+        RecommendQuery(user=3, k=40),
+        RecommendQuery(history=[101], genres=["drama"]),
+        RecommendQuery(history=[101], only=[102, 103]),
+    ]
+    together = recommend(served, queries)
+    assert together == [recommend(served, [query])[0] for query in queries]
+    assert together[::-1] == recommend(served, queries[::-1])
 
 
 def test_nothing_known_gives_the_popular_items(served: Served, films: Interactions) -> None:
     popular = (np.argsort(-films.item_counts, kind="stable")[:5] + 100).tolist()
-    for wish in ({"history": []}, {"history": ["x"]}, {"user": "stranger"}):
-        answer = asked(served, k=5, **wish)
+    for query in ({"history": []}, {"history": ["x"]}, {"user": "stranger"}):
+        answer = asked(served, k=5, **query)
         assert answer["source"] == "popular" and ids(answer) == popular
     assert asked(served, user="stranger")["unknown"] == ["stranger"]
 
@@ -85,14 +87,14 @@ def test_filters(served: Served) -> None:
     assert every[0] not in ids(asked(served, history=[100], exclude=[every[0]], k=1000))
     crime = asked(served, history=[100], genres=["CRIME"], k=1000)["items"]
     assert len(crime) == 10 and all("Crime" in item["genres"] for item in crime)
-    for wish, word in (({"only": ["x"]}, "only"), ({"genres": ["Jazz"]}, "Jazz")):
-        (problem,) = recommend(served, [Wish(history=[100], **wish)])
+    for query, word in (({"only": ["x"]}, "only"), ({"genres": ["Jazz"]}, "Jazz")):
+        (problem,) = recommend(served, [RecommendQuery(history=[100], **query)])
         assert isinstance(problem, Problem) and problem.status == 422 and word in problem.message
 
 
 def test_reasons_add_up(served: Served, model: InfiniteAE) -> None:
     own = model.explain([100, 104], 108)
-    told = json.loads(explain(served, Wish(history=[100, 104]), "108"))
+    told = json.loads(explain(served, RecommendQuery(history=[100, 104]), "108"))
     assert told["score"] == pytest.approx(own.score, rel=1e-5)
     added = sum(reason["contribution"] for reason in told["items"])
     assert added == pytest.approx(told["score"] - told["baseline"], abs=1e-5)
@@ -104,7 +106,7 @@ def test_reasons_add_up(served: Served, model: InfiniteAE) -> None:
 
 def test_synthetic_users_have_names_and_tastes(folders: Path) -> None:
     small = load(Source("small", folders / "small"))
-    told = json.loads(explain(small, Wish(history=[100]), 104))
+    told = json.loads(explain(small, RecommendQuery(history=[100]), 104))
     assert {person["user"] for person in told["users"]} == set(range(12))
     assert all(person["likes"] for person in told["users"])
     assert sum(person["contribution"] for person in told["users"]) == pytest.approx(told["score"], abs=1e-5)
@@ -139,8 +141,8 @@ def test_what_workers_map_answers_the_same(served: Served, tmp_path: Path) -> No
     shared = publish(served, tmp_path / "arrays")
     assert len(shared.frame) < shared.file.stat().st_size, "the arrays are not in the file"
     again = attach(shared)
-    wish = Wish(history=[100, 103], k=9)
-    assert recommend(again, [wish]) == recommend(served, [wish])
+    query = RecommendQuery(history=[100, 103], k=9)
+    assert recommend(again, [query]) == recommend(served, [query])
     assert isinstance(again.model, InfiniteAE) and not again.model.alpha.flags.writeable
 
 
@@ -149,7 +151,7 @@ def test_other_models_are_served_as_far_as_they_go(films: Interactions, tmp_path
     served = load(Source("ease", tmp_path / "ease"))
     assert len(asked(served, history=[100], k=3, explain=1)["items"]) == 3
     with pytest.raises(Problem, match="cannot explain"):
-        explain(served, Wish(history=[100]), 101)
+        explain(served, RecommendQuery(history=[100]), 101)
 
 
 def test_names_of_models(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from infrec.serve.counters import ROUTES
-from infrec.serve.problems import Problem, internal, overloaded, too_large
-from infrec.serve.service import Service
+from infrec.serve.batching import Service
+from infrec.serve.errors import Problem, internal, overloaded, too_large
+from infrec.serve.metrics import ROUTES
 from infrec.serve.settings import MAX_BODY
 
 Scope = MutableMapping[str, Any]

@@ -14,15 +14,15 @@ from infrec.errors import InfrecError
 from infrec.kernels.gram import FEW
 from infrec.metrics.ranking import top_k
 from infrec.serve.catalogue import Id, compact
-from infrec.serve.problems import Problem
-from infrec.serve.served import Served
+from infrec.serve.errors import Problem
+from infrec.serve.served_model import Served
 
 _NOBODY = "\0"  # the name of a history that belongs to no known user
 USERS_SHOWN = 20  # of an explanation: those that raise the score most
 
 
 @dataclass(slots=True)
-class Wish:
+class RecommendQuery:
     """A recommendation that somebody asked for; one of `history` and `user` is given."""
 
     history: Sequence[Id] | None = None
@@ -43,7 +43,7 @@ class Wish:
 class _Ready:
     """A wish whose ids are columns: its history with weights, what may be recommended, what is unknown."""
 
-    wish: Wish
+    query: RecommendQuery
     user: Id | None  # that the model was fitted on
     columns: NDArray[np.int32]
     weights: NDArray[np.float32]
@@ -51,14 +51,14 @@ class _Ready:
     unknown: list[Id]
 
 
-def recommend(served: Served, wishes: Sequence[Wish]) -> list[bytes | Exception]:
+def recommend(served: Served, queries: Sequence[RecommendQuery]) -> list[bytes | Exception]:
     """The answers as JSON, or what is wrong with a wish; histories are scored together."""
     ready: list[_Ready] = []
-    out: list[bytes | Exception] = [Problem(500, "internal", "no answer was made.")] * len(wishes)
+    out: list[bytes | Exception] = [Problem(500, "internal", "no answer was made.")] * len(queries)
     places = []
-    for place, wish in enumerate(wishes):
+    for place, query in enumerate(queries):
         try:
-            ready.append(_prepare(served, wish))
+            ready.append(_prepare(served, query))
             places.append(place)
         except Problem as problem:
             out[place] = problem
@@ -70,7 +70,7 @@ def recommend(served: Served, wishes: Sequence[Wish]) -> list[bytes | Exception]
     return out
 
 
-def explain(served: Served, wish: Wish, item: Id) -> bytes:
+def explain(served: Served, query: RecommendQuery, item: Id) -> bytes:
     """Why an item has its score for a history, as JSON: every item of the history, and the foremost users."""
     if not served.explains:
         raise Problem(
@@ -79,54 +79,54 @@ def explain(served: Served, wish: Wish, item: Id) -> bytes:
     at = served.catalogue.position.get(str(item))
     if at is None:
         raise Problem(404, "unknown_item", f"the model {served.name!r} has no item {item!r}.")
-    ready = _prepare(served, wish)
+    ready = _prepare(served, query)
     (reasons,) = _reasons(served, ready, np.array([at]), len(ready.columns), USERS_SHOWN)
     head = {"model": served.label, "item": served.catalogue.ids[at], "title": served.catalogue.titles[at]}
     return compact({**head, **reasons, "unknown": ready.unknown})
 
 
 # ---- in -----------------------------------------------------------------------------------------
-def _prepare(served: Served, wish: Wish) -> _Ready:
+def _prepare(served: Served, query: RecommendQuery) -> _Ready:
     catalogue, matrix = served.catalogue, served.log.matrix
     unknown: list[Id] = []
     user = None
-    if wish.user is not None:
-        row = served.row_of(wish.user)
+    if query.user is not None:
+        row = served.row_of(query.user)
         if row is None:
-            columns, weights, unknown = np.empty(0, np.int32), np.empty(0, np.float32), [wish.user]
+            columns, weights, unknown = np.empty(0, np.int32), np.empty(0, np.float32), [query.user]
         else:
             user = served.log.users.ids[row].as_py()
             span = slice(matrix.indptr[row], matrix.indptr[row + 1])
             columns, weights = matrix.indices[span], matrix.data[span]
     else:
-        found, unknown = catalogue.positions(wish.history or ())
+        found, unknown = catalogue.positions(query.history or ())
         columns, weights = np.array(found, np.int32), np.ones(len(found), np.float32)
-    return _Ready(wish, user, columns, weights, _allowed(served, wish) if wish.filtered else None, unknown)
+    return _Ready(query, user, columns, weights, _allowed(served, query) if query.filtered else None, unknown)
 
 
-def _allowed(served: Served, wish: Wish) -> NDArray[np.bool_]:
+def _allowed(served: Served, query: RecommendQuery) -> NDArray[np.bool_]:
     catalogue = served.catalogue
     allowed = np.ones(len(catalogue), bool)
-    if wish.only is not None:
-        found, unknown = catalogue.positions(wish.only)
+    if query.only is not None:
+        found, unknown = catalogue.positions(query.only)
         if not found:
             raise Problem(
                 422, "invalid", f"none of the {len(unknown)} items in `only` is known to {served.name!r}."
             )
         allowed[:] = False
         allowed[found] = True
-    if wish.genres is not None:
+    if query.genres is not None:
         if not catalogue.genre_names:
             raise Problem(422, "invalid", f"the items of {served.name!r} have no genres; leave `genres` out.")
-        members, strangers = catalogue.of_genres(wish.genres)
+        members, strangers = catalogue.of_genres(query.genres)
         if strangers:
             known = ", ".join(catalogue.genre_names[:30])
             raise Problem(422, "invalid", f"there is no genre {strangers[0]!r}; there is: {known}.")
         of_these = np.zeros(len(catalogue), bool)
         of_these[members] = True
         allowed &= of_these
-    if wish.exclude is not None:
-        allowed[catalogue.positions(wish.exclude)[0]] = False
+    if query.exclude is not None:
+        allowed[catalogue.positions(query.exclude)[0]] = False
     return allowed
 
 
@@ -170,7 +170,7 @@ def _lists(
     groups: dict[tuple[int, bool, int], list[int]] = {}
     for at, one in enumerate(ready):
         alone = at if one.allowed is not None else -1
-        groups.setdefault((one.wish.k, one.wish.exclude_seen, alone), []).append(at)
+        groups.setdefault((one.query.k, one.query.exclude_seen, alone), []).append(at)
     items: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(ready)
     for (k, exclude_seen, alone), members in groups.items():
         whole = len(members) == len(ready)
@@ -190,8 +190,8 @@ def _lists(
 def _answer(served: Served, one: _Ready, items: NDArray[np.int64], values: NDArray[np.float32]) -> bytes:
     pieces = served.catalogue.json
     reasons: list[bytes] = []
-    if one.wish.explain and served.explains and len(one.columns):
-        found = _reasons(served, one, items, one.wish.explain, one.wish.explain)
+    if one.query.explain and served.explains and len(one.columns):
+        found = _reasons(served, one, items, one.query.explain, one.query.explain)
         reasons = [b',"because":' + compact(each) for each in found]
     listed = [
         b'%b,"rank":%d,"score":%.6g%b}' % (pieces[item], rank, score, reasons[rank - 1] if reasons else b"")

@@ -1,0 +1,343 @@
+"""What a request may hold, for reading it and for the OpenAPI description; what is wrong, in one sentence.
+
+pydantic's compiled reader takes the bytes themselves, so that a request costs microseconds.
+
+The shapes of answers are for the OpenAPI description only: answers are written as bytes, not through them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from infrec.serve.answers import RecommendQuery
+from infrec.serve.errors import Problem
+from infrec.serve.settings import MAX_HISTORY, MAX_K
+
+MOST_EXPLAINED = 100
+
+MODEL = {"name": "summary", "hash": "5d1f0c7be2a94410"}
+REASON = {"item": 50, "title": "The Quiet Harvest (1994)", "contribution": 0.041}
+PERSON = {"user": 12, "contribution": 0.062, "likes": ["The Quiet Harvest (1994)", "Paper Orbit (2001)"]}
+
+Text = Annotated[StrictStr, Field(max_length=1000)]
+ItemId = Annotated[StrictInt | Text, Field(description="An id as the data had it; matched on its text.")]
+Ids = Annotated[list[ItemId], Field(max_length=MAX_HISTORY)]
+ModelName = Annotated[Text | None, Field(description="A name from /v1/models; the first one when left out.")]
+Asked = TypeVar("Asked", bound=BaseModel)
+
+
+class _Person(BaseModel):
+    """Somebody: by what they chose, or by the id of a user the model was fitted on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: ModelName = None
+    history: Annotated[Ids | None, Field(description="What somebody chose; may be empty.")] = None
+    user: Annotated[ItemId | None, Field(description="A user the model was fitted on.")] = None
+
+    def _check(self) -> None:
+        if (self.history is None) == (self.user is None):
+            raise PydanticCustomError("who", "expected exactly one of `history` and `user`")
+
+
+class RecommendRequest(_Person):
+    """A history or a user, how many items, and which may be among them."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"history": [1, 50, 181], "k": 5}, {"user": 17, "genres": ["Drama"]}]
+        },
+    )
+
+    k: Annotated[StrictInt, Field(ge=1, le=MAX_K, description="How many items.")] = 10
+    exclude_seen: Annotated[StrictBool, Field(description="Leave out what the history holds.")] = True
+    only: Annotated[Ids | None, Field(description="Nothing but these items.")] = None
+    exclude: Annotated[Ids | None, Field(description="None of these items.")] = None
+    genres: Annotated[
+        list[Text] | None, Field(min_length=1, max_length=100, description="Only items with one of these.")
+    ] = None
+    explain: Annotated[StrictInt, Field(ge=0, le=5, description="How many reasons for each item.")] = 0
+
+    def _check(self) -> None:
+        super()._check()
+        if self.explain and self.k > MOST_EXPLAINED:
+            raise PydanticCustomError("many", f"`explain` is for lists of at most {MOST_EXPLAINED} items")
+
+    def query(self) -> RecommendQuery:
+        return RecommendQuery(
+            self.history,
+            self.user,
+            self.k,
+            self.exclude_seen,
+            self.only,
+            self.exclude,
+            self.genres,
+            self.explain,
+        )
+
+
+class ExplainRequest(_Person):
+    """A history or a user, and the item whose score is to be explained."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"history": [1, 50, 181], "item": 100}]}
+    )
+
+    item: ItemId
+
+    def query(self) -> RecommendQuery:
+        return RecommendQuery(self.history, self.user)
+
+
+def read(kind: type[Asked], body: bytes) -> Asked:
+    """A request from its bytes, or what is wrong with it."""
+    try:
+        asked = kind.model_validate_json(body)
+        if isinstance(asked, _Person):
+            asked._check()
+        return asked
+    except ValidationError as failure:
+        raise invalid(failure.errors(include_url=False, include_context=False)) from None
+    except PydanticCustomError as failure:
+        raise Problem(422, "invalid", f"{failure.message()}.") from None
+
+
+def invalid(errors: list[ErrorDetails] | list[Any]) -> Problem:
+    """The first thing that is wrong, in words: where, what was found, what was expected."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        reason = str(first["msg"]).removeprefix("Invalid JSON: ")
+        return Problem(400, "bad_json", f"the body is not JSON ({reason}); expected a JSON object.")
+    if first["type"] in ("model_type", "model_attributes_type"):
+        return Problem(
+            422, "invalid", "the body is not a JSON object; expected one with `history` or `user`."
+        )
+    place = [str(part) for part in first["loc"] if part not in ("body", "query")]
+    # A union names its branches last (`history.3.int`); the reader asked about history, place 3.
+    where = "".join(
+        f"[{part}]" if part.isdigit() else f".{part}" if at else part
+        for at, part in enumerate(place)
+        if part.isdigit() or not at
+    )
+    what = str(first["msg"])
+    what = what[:1].lower() + what[1:]
+    if first["type"] == "extra_forbidden":
+        return Problem(422, "invalid", f"there is no field {where[:100]!r}; /openapi.json lists the fields.")
+    if len({error["loc"][: len(first["loc"]) - 1] for error in errors}) == 1 and len(errors) > 1:
+        what = "input should be a string or a whole number"
+    found = first.get("input")
+    shown = f" (found {found!r:.60})" if isinstance(found, str | int | float | bool | None) else ""
+    return Problem(422, "invalid", f"{where or 'the request'}: {what}{shown}.")
+
+
+Id = int | str
+
+
+def _example(value: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [value]})
+
+
+class ErrorText(BaseModel):
+    code: Annotated[str, Field(description="For programs; stable.")]
+    message: Annotated[str, Field(description="One sentence: what was found, what was expected.")]
+
+
+class Error(BaseModel):
+    """Every error has this shape."""
+
+    model_config = _example({"error": {"code": "invalid", "message": "k: input should be at most 1000."}})
+    error: ErrorText
+
+
+class Label(BaseModel):
+    """Which model answered; the hash is of everything in its directory."""
+
+    model_config = _example(MODEL)
+    name: str
+    hash: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+
+
+class ItemReason(BaseModel):
+    item: Id
+    title: str
+    contribution: float
+
+
+class UserReason(BaseModel):
+    user: Annotated[Id | None, Field(description="A synthetic user's id; null for a real one.")]
+    contribution: float
+    likes: Annotated[list[str], Field(description="What a synthetic user is best described by.")]
+
+
+class Because(BaseModel):
+    """Items add up to score − baseline, users to score (of infinite-ae-plus: to its user side's part of it);
+    the largest contributions are shown."""
+
+    score: float
+    baseline: float
+    items: list[ItemReason]
+    users: list[UserReason]
+
+
+class Recommended(BaseModel):
+    item: Id
+    title: str
+    genres: list[str]
+    rank: int
+    score: float
+    because: Because | None = None
+
+
+class RecommendAnswer(BaseModel):
+    model_config = _example(
+        {
+            "model": MODEL,
+            "source": "model",
+            "items": [
+                {"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"], "rank": 1, "score": 0.21}
+            ],
+            "unknown": [],
+        }
+    )
+    model: Label
+    source: Annotated[
+        Literal["model", "popular"], Field(description="`popular` when nothing is known of the person.")
+    ]
+    items: list[Recommended]
+    unknown: Annotated[list[Id], Field(description="Ids that the model does not know.")]
+
+
+class ExplainAnswer(BaseModel):
+    model_config = _example(
+        {
+            "model": MODEL,
+            "item": 7,
+            "title": "Paper Orbit (2001)",
+            "score": 0.21,
+            "baseline": 0.05,
+            "items": [REASON],
+            "users": [PERSON],
+            "unknown": [],
+        }
+    )
+    model: Label
+    item: Id
+    title: str
+    score: float
+    baseline: float
+    items: list[ItemReason]
+    users: list[UserReason]
+    unknown: list[Id]
+
+
+class Item(BaseModel):
+    item: Id
+    title: str
+    genres: list[str]
+    popularity: int
+
+
+class ItemsAnswer(BaseModel):
+    model_config = _example(
+        {
+            "model": MODEL,
+            "items": [{"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"], "popularity": 41}],
+        }
+    )
+    model: Label
+    items: list[Item]
+
+
+class Model(Label):
+    model_config = _example(
+        {
+            **MODEL,
+            "type": "infinite-ae",
+            "settings": {"reg": 1.0, "depth": 1, "dtype": "float32"},
+            "users": 50,
+            "items": 400,
+            "interactions": 2000,
+            "kind": "summary",
+            "summary": True,
+            "discrete": True,
+            "genres": ["Drama", "Sci-Fi"],
+            "titles": True,
+            "explains": True,
+            "explorable": True,
+            "default": True,
+        }
+    )
+    type: str
+    settings: dict[str, Any]
+    users: int
+    items: int
+    interactions: int
+    kind: Annotated[
+        Literal["log", "summary", "sample"], Field(description="What it was fitted on, as far as is known.")
+    ]
+    summary: Annotated[bool, Field(description="Whether its users are synthetic.")]
+    discrete: bool
+    genres: list[str]
+    titles: bool
+    explains: bool
+    explorable: bool
+    default: bool
+
+
+class ModelsAnswer(BaseModel):
+    models: list[Model]
+
+
+class SummaryUser(BaseModel):
+    user: Id
+    size: int
+    items: Annotated[list[int], Field(description="Places in `items`, the most telling first.")]
+    weights: list[float] | None = None
+    likes: list[str]
+
+
+class SummaryItem(BaseModel):
+    item: Id
+    title: str
+    genres: list[str]
+    popularity: Annotated[int, Field(description="How many synthetic users have it.")]
+    original: Annotated[int | None, Field(description="How many users of the original log have it.")]
+
+
+class SummaryAnswer(BaseModel):
+    model_config = _example(
+        {
+            "model": MODEL,
+            "summary_users": 1,
+            "original_users": 1000,
+            "users": [{"user": 0, "size": 1, "items": [0], "likes": ["Paper Orbit (2001)"]}],
+            "items": [
+                {
+                    "item": 7,
+                    "title": "Paper Orbit (2001)",
+                    "genres": ["Sci-Fi"],
+                    "popularity": 1,
+                    "original": 41,
+                }
+            ],
+        }
+    )
+    model: Label
+    summary_users: int
+    original_users: int | None
+    users: list[SummaryUser]
+    items: list[SummaryItem]
+
+
+class Health(BaseModel):
+    model_config = _example({"status": "ok"})
+    status: str
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors that an address may answer with, beside those that any may."""
+    return {status: {"model": Error} for status in sorted({400, 401, 403, 404, 405, 421, 431, *statuses})}
