@@ -16,7 +16,7 @@ import pytest
 
 from infrec import artifacts
 from infrec.cli.app import run
-from infrec.cli.live import live, reached, words
+from infrec.cli.console import live_distillation, progress_words, reached
 from infrec.report.card import render
 from infrec.report.card_records import Card
 from tests.cli.conftest import Infrec
@@ -250,9 +250,9 @@ def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 300) -
 # ---- looking on ------------------------------------------------------------------------------------------
 def test_a_step_is_told_in_words_and_nan_is_not() -> None:
     facts = {"loss": 5.1234567, "validation": 58.234, "best": 58.5, "best_step": 75, "seconds_left": 12.3}
-    assert words(facts) == "loss 5.123, validation 58.23, best 58.50 (step 75), 12 s left"
+    assert progress_words(facts) == "loss 5.123, validation 58.23, best 58.50 (step 75), 12 s left"
     early = {"loss": float("nan"), "validation": float("nan"), "best": -1.0, "seconds_left": 0.0}
-    assert words(early) == ""
+    assert progress_words(early) == ""
     tried = {"users": 50, "share": 0.931, "target": 0.95}
     assert reached("target", tried) == "50 users: 93.1 % of full-data quality, not enough"
     assert reached("distil", facts) is None
@@ -265,7 +265,7 @@ def test_the_live_view_draws_on_a_terminal(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "140")
-    with live("distil") as progress:
+    with live_distillation("distil") as progress:
         progress("choose settings", 1, 6)
         for step in (1, 2):
             progress("distil", step, 2, loss=4.5, validation=50.0, best=51.0, best_step=1, seconds_left=3.0)

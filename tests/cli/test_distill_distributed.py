@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec.checkpoints import asked_to_stop
-from infrec.cli import guard, together
+from infrec.cli import child_process, distributed
 from infrec.cli.distilling import Source
 from infrec.cli.launchers import Place
-from infrec.cli.reading import Reading
+from infrec.cli.options import Reading
 from infrec.data import Summary
 from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource
@@ -154,8 +154,10 @@ def test_a_signal_to_the_parent_stops_the_child() -> None:
     def tell(stage: str, done: float, total: float | None = None, **facts: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    with together.passed_on() as signals:
-        told = guard.watched(wait, {"how": "well"}, progress=tell, ended=lambda: "it was left alone.")
+    with distributed.passed_on() as signals:
+        told = child_process.run_in_child(
+            wait, {"how": "well"}, progress=tell, ended=lambda: "it was left alone."
+        )
     assert told == "saved" and signals == [signal.SIGTERM]
 
 
@@ -165,8 +167,8 @@ def test_a_second_interrupt_is_not_waited_for() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), together.passed_on():
-        guard.watched(wait, {"how": "deaf"}, progress=tell, ended=lambda: "it was left alone.")
+    with pytest.raises(KeyboardInterrupt), distributed.passed_on():
+        child_process.run_in_child(wait, {"how": "deaf"}, progress=tell, ended=lambda: "it was left alone.")
     assert time.monotonic() - began < 300
 
 
@@ -182,7 +184,7 @@ def end(how: str, progress: Progress) -> None:
 )
 def test_what_a_process_says_that_is_left_alone(how: str, words: str) -> None:
     with pytest.raises(InfrecError, match=words):
-        together.watched(end, {"how": how}, Place(0, 2, "here:1"), silent)
+        distributed.run_member(end, {"how": how}, Place(0, 2, "here:1"), silent)
 
 
 def test_what_cannot_be_asked(infrec: Infrec, prepared: Path, tmp_path: Path) -> None:

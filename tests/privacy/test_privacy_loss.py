@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from scipy.stats import beta
 
 from infrec.cli.distilling import Source
-from infrec.cli.reading import Reading
+from infrec.cli.options import Reading
 from infrec.data import Vocabulary
 from infrec.distillation import dp_sums, private
 from infrec.distillation.dp_sums import MOST_ITEMS, SHARES, Release, Sums

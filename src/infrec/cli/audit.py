@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.reading import Reading, reads_data
+from infrec.cli.options import Reading, reads_data
 from infrec.errors import DataError
 from infrec.progress import Progress
 

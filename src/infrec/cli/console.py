@@ -1,4 +1,7 @@
-"""What a person sees: tables on standard output, notes and bars on standard error; or one JSON document."""
+"""What a person sees: tables on standard output, notes and bars on standard error; or one JSON document.
+
+A distillation shows its loss, its validation, the best so far and the time left.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from infrec.progress import Progress, silent
+from infrec.report import numbers
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal to draw on
 
 _saved: list[str] = []
 _began = time.perf_counter()
@@ -126,3 +132,80 @@ def bars(*, enabled: bool = True) -> Iterator[Progress]:
 
 def _brief(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def live_distillation(title: str) -> Iterator[Progress]:
+    """Loss, validation, best so far and time left: a bar on a terminal, else a line now and then."""
+    if not sys.stderr.isatty():
+        yield _progress_lines(title)
+        return
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[words]}"),
+    )
+    with Bars(*columns, console=err(), transient=True) as bars:
+        task: Any = None
+
+        def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
+            nonlocal task
+            if (line := reached(stage, facts)) is not None:
+                bars.console.print(line, style="dim")
+                return
+            if task is None:
+                task = bars.add_task(title, total=total or 1, words="")
+            if total is not None and "loss" in facts:
+                bars.update(task, completed=done, total=total, words=progress_words(facts))
+            else:
+                bars.update(task, words=stage)
+
+        yield update
+
+
+def _progress_lines(title: str) -> Progress:
+    last = time.monotonic()
+
+    def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
+        nonlocal last
+        if (line := reached(stage, facts)) is not None:
+            note(line)
+        if "loss" in facts and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            note(f"{title}: step {done:.0f} of {total:.0f}, {progress_words(facts)}")
+
+    return update
+
+
+def reached(stage: str, facts: dict[str, object]) -> str | None:
+    """What one number of users reached, in the search for the fewest that reach a target."""
+    share, target = facts.get("share"), facts.get("target")
+    if stage != "target" or not isinstance(share, float) or not isinstance(target, float):
+        return None
+    wanted = "enough" if share >= target else "not enough"
+    return f"{facts.get('users')} users: {100 * share:.1f} % of full-data quality, {wanted}"
+
+
+def progress_words(facts: dict[str, object]) -> str:
+    """What a step told, in words; a figure that is not there yet is left out."""
+
+    def known(name: str) -> float | None:
+        value = facts.get(name)
+        return float(value) if isinstance(value, int | float) and value == value and value >= 0 else None
+
+    parts = []
+    if (value := known("loss")) is not None:
+        parts.append(f"loss {value:.4g}")
+    if (value := known("validation")) is not None:
+        parts.append(f"validation {value:.2f}")
+    if (value := known("best")) is not None:
+        parts.append(f"best {value:.2f} (step {facts.get('best_step')})")
+    if value := known("seconds_left"):
+        parts.append(f"{numbers.seconds(value)} left")
+    return ", ".join(parts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.reading import Reading, reads_data, report_lines
+from infrec.cli.options import Reading, reads_data, report_lines
 from infrec.report import numbers
 
 if TYPE_CHECKING:

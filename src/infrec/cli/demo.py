@@ -1,7 +1,12 @@
-"""`infrec demo`: the first minute. Three models compared, the data distilled, explanations, a report."""
+"""`infrec demo`: the first minute. Three models compared, the data distilled, explanations, a report.
+
+`infrec demo --serve`: the page on the embedded data, one command from a fresh clone.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +15,8 @@ import typer
 
 from infrec import machine
 from infrec.cli import console, options
-from infrec.cli.reading import Reading
+from infrec.cli.options import Reading
+from infrec.cli.serve import need_extra
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -29,6 +35,16 @@ MODELS = ("infinite-ae", "ease", "poprec")
 GROUPS = ("most popular", "popular", "middle", "rarer", "long tail")
 REASONS = 3
 SYNTHETIC, STEPS = 50, 300  # users of the summary, and steps to make it: a few seconds
+
+
+NEXT = (
+    ("infrec demo --serve", "the page: click films, see recommendations and reasons"),
+    ("infrec fit demo --out model", "fit and save"),
+    ("infrec recommend model --user 1", "ask the saved model"),
+    ("infrec evaluate demo --train-on infrec-demo/summary --model ease", "train on the summary"),
+    ('infrec evaluate ratings.csv --positive "rating >= 4"', "the same numbers for your own file"),
+    ("infrec evaluate demo --model infinite-ae --model ease --json", "for programs"),
+)
 
 
 def demo(
@@ -52,9 +68,7 @@ def demo(
       infrec demo --serve
     """
     if serve:
-        from infrec.cli.demo_serve import demo_serve
-
-        demo_serve(out, seed, port, json, users=SYNTHETIC, steps=STEPS)
+        _serve(out, seed, port, json, users=SYNTHETIC, steps=STEPS)
     if not json:
         console.out().print(
             "[bold]infrec demo[/]: invented films, and invented people who like some of them\n"
@@ -312,16 +326,6 @@ def _show_summary(record: Card, folder: Path) -> None:
     out.print(f"Its card: [bold]{console.plain((folder / card.PAGE).resolve())}[/]\n", soft_wrap=True)
 
 
-NEXT = (
-    ("infrec demo --serve", "the page: click films, see recommendations and reasons"),
-    ("infrec fit demo --out model", "fit and save"),
-    ("infrec recommend model --user 1", "ask the saved model"),
-    ("infrec evaluate demo --train-on infrec-demo/summary --model ease", "train on the summary"),
-    ('infrec evaluate ratings.csv --positive "rating >= 4"', "the same numbers for your own file"),
-    ("infrec evaluate demo --model infinite-ae --model ease --json", "for programs"),
-)
-
-
 def _show_example(example: Example) -> None:
     from rich.markup import escape
     from rich.padding import Padding
@@ -342,3 +346,32 @@ def _show_example(example: Example) -> None:
         rest = f"the others {numbers.signed(rec.rest)}, without a history {numbers.signed(rec.baseline)}"
         out.print(Padding(f"because you liked {own}; {rest}", (0, 0, 0, 5)))
         out.print(Padding(f"[dim]users like you: {others}[/]", (0, 0, 0, 5)))
+
+
+def _serve(out: Path, seed: int, port: int, json: bool, *, users: int, steps: int) -> None:
+    """Fit on all users, distil a few synthetic ones, and become the server of both."""
+    need_extra()
+    from infrec.distillation import distill
+    from infrec.models import InfiniteAE
+    from infrec.serve import Settings, bind
+    from infrec.splits import holdout
+
+    bind(Settings(port=port)).close()  # a port that is taken is said now, not after the work
+    if not json:
+        console.out().print(
+            "[bold]infrec demo[/]: invented films, and invented people who like some of them; "
+            f"fitting on all of them, and distilling them into {users} synthetic people"
+        )
+    with console.bars() as progress:
+        log = Reading().load("demo", progress)
+        InfiniteAE().fit(log, progress=progress).save(out / "full")
+        console.saved(out / "full")
+        distill(holdout(log, seed=seed), users=users, steps=steps, seed=seed, progress=progress).save(
+            out / "distilled"
+        )
+        console.saved(out / "distilled")
+    words = [f"full={out / 'full'}", f"distilled={out / 'distilled'}", "--port", str(port), "--quiet"]
+    words += ["--json"] if json else ["--open"]
+    sys.stdout.flush()
+    # Another program in this process: distilling has started JAX, and the server must be without it.
+    os.execv(sys.executable, [sys.executable, "-m", "infrec.cli", "serve", *words])

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from infrec.cli import console, many, options
+from infrec.cli import console, options
 from infrec.cli.distilling import Source, distilled, distinct, ends_on_sigterm, run_beside, show
-from infrec.cli.reading import Reading, reads_data
+from infrec.cli.options import Reading, reads_data
 from infrec.cli.sample import check_out
 from infrec.errors import ConfigError
 
@@ -218,12 +218,12 @@ def distill(
         typer.Option(
             "--distributed",
             help="Be one of several processes that distil together, each a part of every step's users.",
-            rich_help_panel=many.PANEL,
+            rich_help_panel=options.PROCESSES,
         ),
     ] = False,
-    coordinator: many.Coordinator = None,
-    processes: many.Count = None,
-    index: many.Index = None,
+    coordinator: options.Coordinator = None,
+    processes: options.Count = None,
+    index: options.Index = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -241,7 +241,7 @@ def distill(
       infrec distill ml-1m --epsilon 8 --delta 1e-6 --set-aside 0.1 --out guarded
       srun infrec distill prepared --users 500 --set batch=4096 --distributed --out summary
     """
-    many.refuse_without(distributed, coordinator, processes, index)
+    options.refuse_without_distributed(distributed, coordinator, processes, index)
     if distributed and (search or target is not None):
         raise typer.BadParameter("--distributed makes one summary; leave out --search and --target.")
     if distributed and not (epsilon is None and delta is None and noise_multiplier is None):
@@ -287,9 +287,9 @@ def distill(
     split, team, tried = None, {}, list[dict[str, object]]()
     with ends_on_sigterm():
         if distributed:
-            from infrec.cli import together
+            from infrec.cli import distributed as multiprocess
 
-            found = together.distill(
+            found = multiprocess.distill(
                 source, run, out, place, resume, coordinator=coordinator, processes_=processes, index=index
             )
             if found is None:

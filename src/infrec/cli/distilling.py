@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from infrec.cli import console
-from infrec.cli.live import live
-from infrec.cli.reading import Reading
+from infrec.cli.console import live_distillation
+from infrec.cli.options import Reading
 from infrec.progress import Progress
 from infrec.report import numbers
 
@@ -101,7 +101,7 @@ def distilled(
         of = f" ({at + 1} of {len(variants)}: {numbers.settings(changes)})" if search else ""
         folder = place / f"variant-{at}" if search else place
         try:
-            with live(f"distil{of}") as progress:
+            with live_distillation(f"distil{of}") as progress:
                 made = make(data, **(run | changes), run_directory=folder, resume=resume, progress=progress)
         except Interrupted as stopped:
             note_checkpoint(place, str(stopped))

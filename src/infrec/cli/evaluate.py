@@ -11,8 +11,7 @@ import typer
 
 from infrec import machine
 from infrec.cli import console, options
-from infrec.cli.options import Protocol
-from infrec.cli.reading import Reading, reads_data
+from infrec.cli.options import Protocol, Reading, reads_data
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 from infrec.search import committed

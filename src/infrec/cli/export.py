@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.reading import Reading, reads_data
+from infrec.cli.options import Reading, reads_data
 from infrec.report import numbers
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from infrec import machine
-from infrec.cli import console, many, options
-from infrec.cli.reading import Reading, reads_data
+from infrec.cli import console, options
+from infrec.cli.options import Reading, reads_data
 from infrec.cli.sample import check_out
 from infrec.progress import Stopwatch
 from infrec.report import numbers
@@ -51,12 +51,12 @@ def fit(
         typer.Option(
             "--distributed",
             help="Be one of several processes that fit ∞-AE on a prepared dataset, each from its own part.",
-            rich_help_panel=many.PANEL,
+            rich_help_panel=options.PROCESSES,
         ),
     ] = False,
-    coordinator: many.Coordinator = None,
-    processes: many.Count = None,
-    index: many.Index = None,
+    coordinator: options.Coordinator = None,
+    processes: options.Count = None,
+    index: options.Index = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -72,7 +72,7 @@ def fit(
       infrec fit prepared --centres 2000 -o model
       srun infrec fit prepared --distributed --centres 2000 -o model
     """
-    many.refuse_without(distributed, coordinator, processes, index)
+    options.refuse_without_distributed(distributed, coordinator, processes, index)
     if centres is not None and model != "infinite-ae":
         raise typer.BadParameter(
             f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
@@ -89,9 +89,9 @@ def fit(
                 "`infrec datasets prepare`."
             )
         check_out(out, "model")
-        from infrec.cli import together
+        from infrec.cli import distributed as multiprocess
 
-        found = together.fit(
+        found = multiprocess.fit(
             data,
             out,
             dataclasses.asdict(recommender.settings),

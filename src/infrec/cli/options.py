@@ -1,10 +1,14 @@
-"""Options that several commands share, written once, and what they lead to: a log, a model."""
+"""Options that several commands share, written once, and what they lead to: a log, a model.
+
+A command that `reads_data` has all the data options and receives one `Reading`.
+"""
 
 from __future__ import annotations
 
 import difflib
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
@@ -12,11 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from infrec.cli import console
+from infrec.data.read_options import ReadOptions
+from infrec.progress import Progress, silent
 from infrec.settings import Kind
 from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
+    from infrec.data import Interactions, ReadReport
     from infrec.models import Candidate, Recommender
+
+_DATA = "Data"
+_MODEL = "Model"
+MODELS = "infinite-ae, infinite-ae-plus, ease, poprec, bias-only, mf, neumf, lightgcn, mvae"
+
+PROCESSES = "Many processes"
 
 
 class Protocol(StrEnum):
@@ -30,8 +44,6 @@ class OnUnknown(StrEnum):
     error = "error"
 
 
-_DATA = "Data"
-_MODEL = "Model"
 Data = Annotated[
     str,
     typer.Argument(
@@ -58,7 +70,6 @@ Settings = Annotated[
         rich_help_panel=_MODEL,
     ),
 ]
-MODELS = "infinite-ae, infinite-ae-plus, ease, poprec, bias-only, mf, neumf, lightgcn, mvae"
 ModelName = Annotated[
     str,
     typer.Option("--model", "-m", metavar="NAME", help=f"One of {MODELS}.", rich_help_panel=_MODEL),
@@ -179,3 +190,90 @@ def _option_type(kind: Kind) -> Any:
         value = Literal[kind.words]
     value = list[value] if kind.sequence else value
     return value | None if kind.none else value
+
+
+@dataclass(frozen=True)
+class Reading(ReadOptions):
+    """How DATA is to be read, as a command's options say."""
+
+    def load(self, data: str, progress: Progress = silent, *, by_row: bool = False) -> Interactions:
+        """Read DATA as its options say, and tell what was counted and what was not.
+
+        by_row: judge every row by itself alone, as ε and δ need.
+        What `infrec distill` or `infrec sample` wrote is read as what it is, whatever the options.
+        """
+        from infrec import artifacts
+        from infrec.data import datasets
+
+        if artifacts.kind_of(data) not in (None, "dataset"):
+            from infrec.data import Summary
+
+            return Summary.load(data)
+        log = datasets.load(data, progress=progress, **self.to_dict() | {"by_row": by_row})
+        for line in what_was_read(log):
+            console.note(line)
+        return log
+
+    def again(self, data: str, seed: int) -> str:
+        """DATA in the words of a next command that is to read and split it in the same way."""
+        words = [data]
+        for each in fields(self):
+            if (value := getattr(self, each.name)) != each.default:
+                words += [f"--{each.name}", *([] if value is True else [str(value)])]
+        return shlex.join([*words, *([] if seed == 42 else ["--seed", str(seed)])])
+
+
+reads_data = with_settings(
+    "reading",
+    Reading,
+    user=Shown("COLUMN"),
+    item=Shown("COLUMN"),
+    rating=Shown("COLUMN"),
+    time=Shown("COLUMN"),
+    positive=Shown("RULE"),
+    duplicates=Shown(),
+    strict=Shown(),
+    panel="Data",
+)
+
+
+def what_was_read(log: Interactions) -> list[str]:
+    """What the reader counted and dropped, in words."""
+    return [] if log.report is None else report_lines(log.report)
+
+
+def report_lines(report: ReadReport) -> list[str]:
+    """A reader's report, in words."""
+    lines = []
+    dropped = {reason: count for reason, count in report.dropped.items() if count}
+    if dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        lines.append(
+            f"{report.source}: {report.kept:,} of {report.rows:,} rows count as interactions; not: {reasons}."
+        )
+    return lines + [str(text) for text in report.notes]
+
+
+Coordinator = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        help="Where the processes meet: on the machine of process 0. Slurm and Open MPI tell it.",
+        rich_help_panel=PROCESSES,
+    ),
+]
+Count = Annotated[
+    int | None,
+    typer.Option("--processes", metavar="N", min=1, help="How many there are.", rich_help_panel=PROCESSES),
+]
+Index = Annotated[
+    int | None,
+    typer.Option("--index", metavar="I", min=0, help="Which one this is, from 0.", rich_help_panel=PROCESSES),
+]
+
+
+def refuse_without_distributed(distributed: bool, *given: object) -> None:
+    """Refuse what says where this process stands where it is the only one."""
+    if not distributed and any(value is not None for value in given):
+        raise typer.BadParameter("--coordinator, --processes and --index go with --distributed.")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.reading import Reading, reads_data
+from infrec.cli.options import Reading, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 

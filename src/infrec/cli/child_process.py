@@ -25,7 +25,7 @@ SECONDS_TO_LEAVE = 30.0
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_ARENA_MAX": "2"}
 
 
-def watched(
+def run_in_child(
     work: Callable[..., Result], arguments: Mapping[str, Any], *, progress: Progress, ended: Callable[[], str]
 ) -> Result:
     """`work(**arguments, progress=…)` in a child; its result, or its error. ended: what an abort means."""

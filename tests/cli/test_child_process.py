@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infrec.cli import guard
+from infrec.cli import child_process
 from infrec.errors import DataError, InfrecError
 from infrec.progress import Progress
 
@@ -29,7 +29,9 @@ def run(how: str, told: list[Any] | None = None) -> str:
     def progress(*words: Any, **facts: Any) -> None:
         (told if told is not None else []).append((words, facts))
 
-    return guard.watched(work, {"how": how}, progress=progress, ended=lambda: "it was left alone.")
+    return child_process.run_in_child(
+        work, {"how": how}, progress=progress, ended=lambda: "it was left alone."
+    )
 
 
 def test_a_result_and_its_progress(capfd: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 from infrec import machine
-from infrec.cli import console, guard, launchers
+from infrec.cli import child_process, console, launchers
 from infrec.errors import InfrecError
 from infrec.kernels.collectives import Team, lost
 from infrec.progress import Progress, Stopwatch, silent
@@ -50,7 +50,7 @@ def fit(
     here = launchers.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
     arguments = {"data": data, "out": out, "settings": dict(settings), "centres": centres, "here": here}
     with console.bars(enabled=here.index == 0) as progress:
-        return watched(_fit, arguments, here, progress)
+        return run_member(_fit, arguments, here, progress)
 
 
 def _fit(
@@ -119,15 +119,18 @@ def distill(
     place: where the first one keeps checkpoints.
     """
     from infrec.cli import distilling
-    from infrec.cli.live import live
+    from infrec.cli.console import live_distillation
 
     here = launchers.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
     arguments = {
         "source": source, "run": dict(run), "out": out, "place": place, "resume": resume, "here": here,
     }  # fmt: skip
-    with live("distil") if here.index == 0 else nullcontext(silent) as progress, passed_on() as signals:
+    with (
+        live_distillation("distil") if here.index == 0 else nullcontext(silent) as progress,
+        passed_on() as signals,
+    ):
         try:
-            found = watched(_distill, arguments, here, progress)
+            found = run_member(_distill, arguments, here, progress)
         except InfrecError:
             if signals:  # it ended because it was told to
                 raise KeyboardInterrupt from None
@@ -153,7 +156,7 @@ def _distill(
     team = _met(here, progress)
     import jax
 
-    from infrec.cli import protection, reading
+    from infrec.cli import options, protection
     from infrec.distillation import Interrupted
     from infrec.distillation import distill as make
 
@@ -171,10 +174,10 @@ def _distill(
     if here.index == 0:
         protection.noted(summary, source.set_aside, source.seed).save(out)
     _part(team, here)
-    return {"processes": told, "notes": reading.what_was_read(log)} if here.index == 0 else None
+    return {"processes": told, "notes": options.what_was_read(log)} if here.index == 0 else None
 
 
-def watched(
+def run_member(
     work: Callable[..., dict[str, Any] | None],
     arguments: Mapping[str, Any],
     here: launchers.Place,
@@ -188,7 +191,7 @@ def watched(
         met = True
         progress(stage, done, total, **facts)
 
-    return guard.watched(
+    return child_process.run_in_child(
         work, arguments, progress=told, ended=lambda: lost() if met else launchers.unmet(here)
     )
 
