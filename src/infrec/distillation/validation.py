@@ -19,7 +19,7 @@ import numpy as np
 from infrec.distillation import batches, objective
 from infrec.distillation.batches import densify
 from infrec.errors import ConfigError, DataError, SolveError
-from infrec.kernels import ntk
+from infrec.kernels import ntk, ridge
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -94,7 +94,10 @@ class Validator:
     def table(self, x_hat: Float[Array, "mu items"], grid: Sequence[float]) -> np.ndarray:
         """Every metric for every λ, [λ, 4]; −1 where the solve failed."""
         regs = jnp.asarray(grid, jnp.float32)
-        own = np.asarray(_table(jnp.asarray(x_hat), regs, self._held, self.depth, self._on_gpu))
+        own = np.array(_table(jnp.asarray(x_hat), regs, self._held, self.depth, self._on_gpu))
+        lost = np.asarray(regs) <= ridge.lost_in_rounding(len(x_hat), regs.dtype)
+        if lost.any() and len(np.unique(np.asarray(x_hat), axis=0)) < len(x_hat):
+            own[lost] = -1.0  # equal rows: rounding alone would decide whether there is a factor
         if self._team.count == 1:
             return own
         # One answer for all, from the same sums: a λ or an end that differs would part them.

@@ -84,7 +84,7 @@ def check_rows(rows: sp.csr_array, added: float, diagonal: Float[np.ndarray, " n
     Two equal rows leave a pivot of twice what was added. Below half of what `check_pivots` asks for, rounding
     would decide.
     """
-    if added > _lost_in_rounding(len(diagonal), diagonal.dtype) * float(diagonal.max(initial=0.0)):
+    if added > lost_in_rounding(len(diagonal), diagonal.dtype) * float(diagonal.max(initial=0.0)):
         return
     same = repeated_rows(rows)
     if same:
@@ -100,7 +100,7 @@ def repeated_rows(rows: sp.csr_array) -> int:
     return int(rows.shape[0] - len(np.unique(marks)))
 
 
-def _lost_in_rounding(n: int, dtype: np.dtype[Any]) -> float:
+def lost_in_rounding(n: int, dtype: np.dtype[Any]) -> float:
     """What a sum of n terms may be wrong by, of the largest: four times the usual √n roundings."""
     return float(4 * np.sqrt(n) * np.finfo(dtype).eps)
 
@@ -110,7 +110,7 @@ def check_pivots(
 ) -> None:
     """Refuse a pivot that is only rounding error: its solution would be finite, and meaningless."""
     n = len(diagonal)
-    least = _lost_in_rounding(n, diagonal.dtype)
+    least = lost_in_rounding(n, diagonal.dtype)
     # nan_to_num: JAX marks a failed factorisation with NaN where LAPACK says which row it was.
     dubious = info - 1 if info > 0 else int(np.argmin(np.nan_to_num(pivots) ** 2 / diagonal)) if n else 0
     if info > 0 or (n and not pivots[dubious] ** 2 > least * diagonal[dubious]):
