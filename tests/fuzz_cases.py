@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import random
 import shutil
 import zipfile
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from infrec import artifacts
@@ -271,6 +273,15 @@ def artifact_cases(folder: Path) -> Run:
 
 
 def damage(target: Path, chance: random.Random) -> None:
+    """Change an artifact, once or several times."""
+    for _ in range(chance.choice((1, 1, 1, 2, 4))):
+        try:
+            damage_once(target, chance)
+        except (OSError, ValueError, LookupError, TypeError, pa.ArrowException, SafetensorError):
+            return  # what was damaged before cannot be changed any more
+
+
+def damage_once(target: Path, chance: random.Random) -> None:
     """Change one file of an artifact; mostly its hashes are then brought up to date."""
     file = chance.choice(sorted(target.iterdir()))
     how = chance.random()
@@ -462,7 +473,7 @@ def checkpoint_cases(folder: Path) -> Run:
         numbers = (
             [training.loss, training.epoch] if name == "training" else [other.track.seconds, other.track.step]
         )
-        return "" if np.isfinite(numbers).all() else "a number is not finite"
+        return "" if all(map(math.isfinite, numbers)) else "a number is not finite"
 
     return run
 

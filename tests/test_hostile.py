@@ -263,6 +263,7 @@ MANIFESTS: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("summary", lambda d: d.update(reg_grid=[1, -1])),
     ("summary", lambda d: d.update(seconds=1e400)),
     ("summary", lambda d: d.update(seconds=-1)),
+    ("summary", lambda d: d.update(seconds=10**400)),
     ("summary", lambda d: d.update(represents=0)),
     ("summary", lambda d: d.update(validation="good")),
     ("summary", lambda d: d["source"].update(users=True)),

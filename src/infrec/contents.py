@@ -8,7 +8,7 @@ cannot hold. Whatever is wrong ends in an `ArtifactError`.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -82,7 +82,8 @@ class Artifact:
     def checked_number(self, name: str, value: Any, *, whole: bool = False, least: float = 0) -> Any:
         """A finite number of at least `least`; a whole one if asked for."""
         kinds = int if whole else (int, float)
-        if not isinstance(value, kinds) or isinstance(value, bool) or not least <= value < math.inf:
+        right = isinstance(value, kinds) and not isinstance(value, bool)
+        if not right or not least <= value <= sys.float_info.max:
             wanted = "a whole number" if whole else "a number"
             raise self.unsound(f"{name} is {value!r}, not {wanted} of at least {least:g}")
         return value

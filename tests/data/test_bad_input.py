@@ -271,6 +271,14 @@ def test_parquet_cut_off_or_flipped(tmp_path: Path) -> None:
         one_sentence(error)
 
 
+def test_an_archive_with_a_member_without_a_name(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "log.zip", "w") as archive:
+        archive.writestr("Q", "1::2::3::4\n")
+        archive.writestr("ratings.dat", "1::2::3::4\n")
+    packed = (tmp_path / "log.zip").read_bytes().replace(b"Q", b"\0")  # which ends a name
+    assert read(write(tmp_path, packed, "log.zip")).n_interactions == 1
+
+
 def test_names_inside_a_file_that_are_no_text(tmp_path: Path) -> None:
     pq.write_table(pa.table({"user": [1], "item": [2], "caf\u00e9": [3]}), tmp_path / "log.parquet")
     named = (tmp_path / "log.parquet").read_bytes().replace(b"caf\xc3\xa9", b"caf\xc3\x28")

@@ -58,7 +58,7 @@ class Zip:
         try:
             with zipfile.ZipFile(path) as archive:
                 found = {
-                    m.filename: m for m in archive.infolist() if not m.is_dir() and _stays_inside(m.filename)
+                    m.filename: m for m in archive.infolist() if _stays_inside(m.filename) and not m.is_dir()
                 }
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise DataError(f"{self.name} is not a whole zip archive ({error}); get it again.") from None
