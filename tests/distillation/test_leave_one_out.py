@@ -207,10 +207,11 @@ def test_targets_on_a_processor_without_f16c() -> None:
         "from infrec.distillation.batches import UserBatches\n"
         "from infrec.distillation.leave_one_out import LeaveOneOutTargets\n"
         "x = sp.csr_array((np.random.default_rng(0).random((40, 30)) < 0.3).astype(np.float32))\n"
-        "feed = Feed(x, batch=None, parts=1, seed=3, on_gpu=False, others=partial(Others.fit, x))\n"
+        "others = partial(LeaveOneOutTargets.fit, x)\n"
+        "feed = UserBatches(x, batch=None, parts=1, seed=3, on_gpu=False, others=others)\n"
         "wanted = feed.at(0, 0).wanted\n"
         "largest = jax.jit(lambda x: x.astype('float32').max(axis=2).sum())(wanted)\n"
-        "print(devices.half_precision().__name__, float(largest))\n"
+        "print(batches.half_precision().__name__, float(largest))\n"
     )
     flags = {**os.environ, "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2", "JAX_PLATFORMS": "cpu"}
     ran = subprocess.run([sys.executable, "-c", code], env=flags, capture_output=True, text=True)

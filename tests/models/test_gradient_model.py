@@ -62,15 +62,16 @@ def _check_gradient(model: GradientModel, small_log: Interactions) -> None:
     }
 
     @jax.jit
+    @jax.value_and_grad
     def loss(params: dict[str, Any]) -> Any:
         return program.loss(params, Step(batch, jax.random.key(0), arrays, constants, sizes), hyper)
 
-    gradient = jax.jit(jax.grad(loss))(params)
+    _, gradient = loss(params)
     for name in params:
         direction = rng.standard_normal(params[name].shape)
         direction /= np.linalg.norm(direction)
         slope, h = float((gradient[name] * direction).sum()), 1e-6
-        ahead, behind = (loss({**params, name: params[name] + s * h * direction}) for s in (1, -1))
+        ahead, behind = (loss({**params, name: params[name] + s * h * direction})[0] for s in (1, -1))
         assert float(ahead - behind) / (2 * h) == pytest.approx(slope, rel=1e-3, abs=1e-7), name
 
 
