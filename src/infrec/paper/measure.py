@@ -284,6 +284,9 @@ def distilled_summary(
             return Summary.load(place)
         run = place.with_suffix(".run")
         settings: dict[str, Any] = {"targets": TARGETS, **dict(data.settings)}
+        settings = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()
+        }
         # With (ε, δ) the train part is the log: the promise is about its users. What items there are is
         # published with these datasets.
         guaranteed = "noise_multiplier" in settings
@@ -296,7 +299,7 @@ def distilled_summary(
             resume=True,
             progress=progress,
             **public,
-            **{name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()},
+            **settings,
         )
         made.save(place)
         shutil.rmtree(run, ignore_errors=True)
