@@ -26,7 +26,8 @@ from infrec.machine import cores
 from infrec.metrics.accuracy import truncated_ndcg
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
-from infrec.models.infinite_ae_plus_search import START, search
+from infrec.models.infinite_ae_plus import LADDERS, START
+from infrec.models.infinite_ae_plus_search import search
 from infrec.splits import Split, holdout
 
 SHOWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC")
@@ -134,7 +135,7 @@ def ablation(split: Split) -> dict[str, Any]:
         )
         out[name] = figures(model.selected, seconds, [evaluate(model, split, intervals=False)])
     trials = InfiniteAEPlus()._trials(split.train, split.val, None)
-    (chosen, _), seconds = timed(lambda: search(trials, {}, start=PLAIN_START))
+    (chosen, _), seconds = timed(lambda: search(trials, LADDERS, PLAIN_START, {}))
     model = InfiniteAEPlus(**chosen).fit(split.train)
     out["all of it, from a plain start"] = figures(
         model.selected, seconds, [evaluate(model, split, intervals=False)]
@@ -178,7 +179,11 @@ def stability(split: Split, repeats: int) -> dict[str, Any]:
         for seed in range(repeats):
             model = InfiniteAEPlus(seed=100 + seed)
             trials = model._trials(split.train, None, None)
-            chosen, _ = search(trials, {}) if name == "as it is" else search(trials[:1], {}, bar=0.0)
+            chosen, _ = (
+                search(trials, LADDERS, START, {})
+                if name == "as it is"
+                else search(trials[:1], LADDERS, START, {}, bar=0.0)
+            )
             fitted = InfiniteAEPlus(**chosen).fit(split.train)
             runs.append(evaluate(fitted, split, intervals=False))
         values = {k: [run.metrics[k] for run in runs] for k in SHOWN}

@@ -17,14 +17,14 @@ from infrec.data import Interactions
 LONG = (
     "models/test_real_data.py",
     "distillation/test_real_data.py",
-    "experiments/test_cluster.py",
+    "paper/test_ray_runner.py",
     "cli/test_distill_distributed.py",
     "cli/test_distributed.py",
     "serve/test_lifecycle.py",
     "serve/page/test_using.py",
-    "models/test_losses.py",
-    "experiments/test_experiments.py",
-    "distillation/test_devices.py",
+    "models/test_gradient_model.py",
+    "paper/test_experiments.py",
+    "distillation/test_batches_on_devices.py",
 )
 
 

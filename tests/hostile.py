@@ -22,7 +22,7 @@ from infrec.data.summary import Summary
 from infrec.distillation.settings import Config
 from infrec.models import infinite_ae, infinite_ae_plus
 from infrec.models.gradient_model import GradientModel
-from infrec.models.infinite_ae_plus_search import START
+from infrec.models.infinite_ae_plus import START
 
 USERS, ITEMS = 12, 9
 

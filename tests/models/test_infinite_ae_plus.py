@@ -18,7 +18,8 @@ from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
 from infrec.models.base import Recommender
-from infrec.models.infinite_ae_plus_search import LADDERS, START, search
+from infrec.models.infinite_ae_plus import LADDERS, START
+from infrec.models.infinite_ae_plus_search import search
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial
 from infrec.models.selection import cutoff
 from infrec.models.two_sides import ITEM_SIDE_USER_POWER, ItemSide, Scales, UserSide
@@ -169,7 +170,7 @@ class Landscape:
 
 def test_it_climbs_to_the_top() -> None:
     top = {"reg": 20.0, "depth": 1, "item_weight": 1.0, "popularity_power": 0.3, "user_power": 0.0}
-    best, candidates = search([Landscape(top)], {})  # type: ignore[list-item]
+    best, candidates = search([Landscape(top)], LADDERS, START, {})  # type: ignore[list-item]
     assert {name: best[name] for name in top} == top
     assert len(candidates) < 50
 
@@ -181,7 +182,7 @@ def test_noise_leaves_it_where_it_began() -> None:
     for seed in range(20):
         flat = Landscape({}, noise=3.0)
         flat.rng = np.random.default_rng(seed)
-        best, candidates = search([flat], {})  # type: ignore[list-item]
+        best, candidates = search([flat], LADDERS, START, {})  # type: ignore[list-item]
         kept += sum(best[name] == START[name] for name in LADDERS)
         winner = max((c for c in candidates if c.score is not None), key=lambda c: c.score or 0.0)
         moved_by_argmax += dict(winner.settings) != dict(START)
@@ -203,7 +204,7 @@ def test_the_budget_is_kept(small_log: Interactions) -> None:
 
 def test_poor_candidates_are_spared_the_other_trials() -> None:
     first, second = Landscape({"reg": 5.0, "depth": 1}, slope=5.0), Landscape({"reg": 5.0, "depth": 1})
-    _, candidates = search([first, second], {})  # type: ignore[list-item]
+    _, candidates = search([first, second], LADDERS, START, {})  # type: ignore[list-item]
     assert second.calls < first.calls
     spared = [c for c in candidates if c.dropped]
     assert len(spared) == first.calls - second.calls

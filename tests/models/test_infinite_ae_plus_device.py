@@ -13,8 +13,9 @@ from infrec.errors import SolveError
 from infrec.kernels import devices
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAEPlus
+from infrec.models.infinite_ae_plus import LADDERS, START
 from infrec.models.infinite_ae_plus_device import DeviceTrial, _Scores
-from infrec.models.infinite_ae_plus_search import LADDERS, START, search
+from infrec.models.infinite_ae_plus_search import search
 from infrec.models.infinite_ae_plus_trial import Trial, judged
 from infrec.splits import hide
 
@@ -111,7 +112,7 @@ def test_a_kernel_without_a_factor_is_refused(pairs: dict[str, tuple[Trial, Devi
     twice = sp.csr_array(sp.vstack([left[:117], left[:3]]))
     trial = DeviceTrial(twice, pairs["own users"][0].hidden)
     with pytest.raises(SolveError, match=r"1 candidate settings failed; .* reg=0 is not positive definite"):
-        search([trial], START | {"reg": 0.0})
+        search([trial], LADDERS, START, START | {"reg": 0.0})
     assert np.isfinite(trial.quality(START)).all()
 
 

@@ -14,7 +14,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
-from infrec.models.infinite_ae_plus_search import START
+from infrec.models.infinite_ae_plus import START
 from infrec.serve.answers import RecommendQuery, explain, recommend
 from infrec.serve.catalogue import Catalogue
 from infrec.serve.errors import Problem

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from infrec.data.interactions import Interactions, ReadReport
     from infrec.data.summary import Summary
-from infrec.data.vocabulary import Vocabulary
+    from infrec.data.vocabulary import Vocabulary
 
 _HOME = {
     "Interactions": "infrec.data.interactions",
     "ReadReport": "infrec.data.interactions",
+    "Summary": "infrec.data.summary",
     "Vocabulary": "infrec.data.vocabulary",
 }
 

@@ -30,7 +30,6 @@ from infrec.models.base import Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
 from infrec.models.infinite_ae import DEEPEST, InfiniteAE
 from infrec.models.infinite_ae_plus_device import DeviceTrial
-from infrec.models.infinite_ae_plus_search import LADDERS, START
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.selection import Candidate, validate_alignment
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
@@ -104,6 +103,10 @@ class InfiniteAEPlusSettings(Settings):
         )
 
 
+LADDERS = InfiniteAEPlusSettings.search_space()  # the values of each setting, in order
+START = InfiniteAEPlusSettings.fallbacks()  # where the search begins: good on most data
+
+
 class InfiniteAEPlus(Recommender):
     """No setting to choose: `fit` finds them on validation, or on what it hides from itself."""
 
@@ -165,7 +168,9 @@ class InfiniteAEPlus(Recommender):
             return self._become(
                 self._fitted(interactions, settings, progress), [Candidate(settings, error=reason)]
             )
-        best, candidates = infinite_ae_plus_search.search(trials, fixed, seconds=seconds, progress=progress)
+        best, candidates = infinite_ae_plus_search.search(
+            trials, LADDERS, START, fixed, seconds=seconds, progress=progress
+        )
         del trials
         return self._become(self._fitted(interactions, best, progress), candidates)
 

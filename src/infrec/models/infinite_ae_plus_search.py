@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec.errors import SolveError
-from infrec.models.infinite_ae_plus import InfiniteAEPlusSettings
 from infrec.models.infinite_ae_plus_trial import OF_ITEMS, Settings, Trial
 from infrec.models.selection import Candidate
 from infrec.progress import Progress, silent
@@ -30,8 +29,6 @@ from infrec.progress import Progress, silent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LADDERS = InfiniteAEPlusSettings.search_space()  # the values of each setting, in order
-START = InfiniteAEPlusSettings.fallbacks()  # where the search begins: good on most data
 # Costly ones (a kernel, then a solve) first and once; cheap ones until nothing changes.
 ROUNDS = (
     ("reg", "item_weight", "popularity_power", "user_power", "item_power", "depth", "reg", "target_power"),
@@ -43,32 +40,35 @@ _CLEARLY = 2.0  # standard errors by which a candidate is worse before the other
 
 def search(
     trials: Sequence[Trial],
+    ladders: Mapping[str, Sequence[Any]],
+    start: Mapping[str, Any],
     fixed: Mapping[str, Any],
     *,
-    start: Mapping[str, Any] = START,
     bar: float = 1.0,
     seconds: float | None = None,
     progress: Progress = silent,
 ) -> tuple[Settings, list[Candidate]]:
     """The settings that rank what is hidden best, and everything that was tried. `fixed` ones stay.
 
+    ladders: the values of each setting, in order. start: where the search begins.
     bar: the standard errors by which a candidate must be better; 0 believes every number.
     """
-    return _Search(trials, {**start, **fixed}, frozenset(fixed), bar, seconds, progress).run()
+    return _Search(trials, ladders, {**start, **fixed}, frozenset(fixed), bar, seconds, progress).run()
 
 
 class _Search:
     def __init__(
         self,
         trials: Sequence[Trial],
+        ladders: Mapping[str, Sequence[Any]],
         start: Settings,
         fixed: frozenset[str],
         bar: float,
         seconds: float | None,
         progress: Progress,
     ) -> None:
-        self.trials, self.bar, self.progress = trials, bar, progress
-        self.open = [name for name in LADDERS if name not in fixed]
+        self.trials, self.ladders, self.bar, self.progress = trials, ladders, bar, progress
+        self.open = [name for name in ladders if name not in fixed]
         self.deadline = None if seconds is None else time.perf_counter() + seconds
         self.best = start
         self.best_quality: list[NDArray[np.float64]] | None = None
@@ -101,7 +101,7 @@ class _Search:
                 return
 
     def _neighbour(self, axis: str, step: int) -> Settings | None:
-        ladder = LADDERS[axis]
+        ladder = self.ladders[axis]
         value = self.best[axis]
         nearest = int(np.argmin([abs(value - one) for one in ladder]))
         at = nearest + step
@@ -113,7 +113,7 @@ class _Search:
         ridge = {"depth": "reg", "item_depth": "item_reg"}.get(axis)
         if ridge in self.open:  # a deeper kernel has a larger diagonal for its content
             wanted = self.best[ridge] * value / ladder[at]
-            changes[ridge] = min(LADDERS[ridge], key=lambda reg: abs(np.log(reg / wanted)))
+            changes[ridge] = min(self.ladders[ridge], key=lambda reg: abs(np.log(reg / wanted)))
         return self.best | changes
 
     def _better(self, candidate: Settings | None) -> bool:
