@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from infrec.distillation import Config, Interrupted, distill, loop
 from infrec.distillation.checkpoint import RunDirectory
 from infrec.distillation.validation import Verdict
 from infrec.errors import ArtifactError, ConfigError, SolveError
+from tests import hostile
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -252,3 +255,32 @@ def test_a_judge_of_ones_own_may_count_downwards(small_log: Interactions) -> Non
     assert judged.n_users == 4 and judged.about["best_step"] == 1
     with pytest.raises(ConfigError, match="on_validate says nan at step 0"):
         distill(small_log, 4, steps=1, on_validate=lambda x_hat, grid: Verdict(float("nan"), 1.0, {}))
+
+
+DAMAGE: list[Callable[[Path], None]] = [
+    lambda place: hostile.reseal(place, lambda d: d["track"].update(seconds=float("inf"))),
+    lambda place: hostile.reseal(place, lambda d: d["track"].update(seconds=-1.0)),
+    lambda place: hostile.reseal(place, lambda d: d["track"].update(step=10**6)),
+    lambda place: hostile.reseal(place, lambda d: d["track"].update(best_metrics={"HR@10": "high"})),
+    lambda place: hostile.reseal(place, lambda d: d["track"].pop("history") and d["track"].update(more=1)),
+    lambda place: hostile.reseal(place, lambda d: d.update(identity=5)),
+    lambda place: hostile.change_array(place, "logits", lambda found: found[:-1]),
+    lambda place: hostile.change_array(place, "averaged", lambda found: found.fill(np.nan)),
+    lambda place: hostile.change_array(place, "square_logits", lambda found: -found - 1),
+    lambda place: hostile.change_array(place, "count", lambda found: found.astype(np.float32)),
+]
+
+
+def test_a_checkpoint_whose_hashes_fit_and_whose_contents_do_not(
+    small_log: Interactions, tmp_path: Path
+) -> None:
+    options = {"targets": "own", "steps": 1, "validate_every": 1}
+    _run(small_log, run_directory=tmp_path / "run", **options)
+    place = tmp_path / "run" / "checkpoint"
+    honest = shutil.copytree(place, tmp_path / "honest")
+    for damage in DAMAGE:
+        shutil.rmtree(place)
+        shutil.copytree(honest, place)
+        damage(place)
+        with pytest.raises(ArtifactError, match=r"is no sound|holds NaN|no manifest"):
+            _run(small_log, run_directory=tmp_path / "run", resume=True, **options)

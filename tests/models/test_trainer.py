@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from infrec.errors import ArtifactError, ConfigError, DataError, MemoryBudgetErr
 from infrec.models import MF, batches, trainer
 from infrec.models.gradient_model import GradientModel
 from infrec.splits import holdout
+from tests import hostile
 
 
 def small_mf(**settings: Any) -> MF:
@@ -168,6 +170,33 @@ def test_nothing_to_hold_out() -> None:
 def test_a_loss_that_explodes_is_an_error(small_log: Interactions) -> None:
     with pytest.raises(SolveError, match=r"not finite.*smaller rate"):
         small_mf(rate=1e30).fit(small_log)
+
+
+DAMAGE: list[Callable[[Path], None]] = [
+    lambda place: hostile.reseal(place, lambda d: d["training"].update(loss=float("inf"))),
+    lambda place: hostile.reseal(place, lambda d: d["training"].update(epoch=10**6)),
+    lambda place: hostile.reseal(place, lambda d: d["training"].update(count=1)),
+    lambda place: hostile.reseal(place, lambda d: d["training"].update(scores=[[1]])),
+    lambda place: hostile.reseal(place, lambda d: d["training"].update(best_score=1.0)),
+    lambda place: hostile.reseal(place, lambda d: d.pop("training")),
+    lambda place: hostile.change_array(place, "params.items", lambda found: found[:-1]),
+    lambda place: hostile.change_array(place, "mean.users", lambda found: found.fill(np.inf)),
+    lambda place: hostile.change_array(place, "square.bias", lambda found: found.fill(-1)),
+]
+
+
+def test_a_checkpoint_whose_hashes_fit_and_whose_contents_do_not(
+    small_log: Interactions, tmp_path: Path
+) -> None:
+    small_mf(epochs=1).training(small_log, checkpoint=tmp_path / "run").run()
+    place = tmp_path / "run" / "checkpoint"
+    honest = shutil.copytree(place, tmp_path / "honest")
+    for damage in DAMAGE:
+        shutil.rmtree(place)
+        shutil.copytree(honest, place)
+        damage(place)
+        with pytest.raises(ArtifactError, match=r"is no sound|holds NaN|no manifest"):
+            small_mf(epochs=1).training(small_log, checkpoint=tmp_path / "run").run()
 
 
 # ---- shapes ------------------------------------------------------------------------------------------------
