@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import gram
-from infrec.kernels.ridge import factorise, repeated_rows, ridge_solve
+from infrec.kernels.ridge import factorise, repeated_rows
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def test_solves_the_ridge(x: sp.csr_array, dtype: str, tolerance: float, sparse:
     k = gram.kernel(x, dtype=dtype)
     before = k.copy()
     y = x if sparse else x.toarray()
-    found = ridge_solve(k, y, reg=0.5, scale="mean_diagonal")
+    found = factorise(k, reg=0.5, scale="mean_diagonal").solve(y)
     double = k.astype(np.float64)
     exact = np.linalg.solve(double + 0.5 * np.trace(double) / len(k) * np.eye(len(k)), x.toarray())
     assert found.dtype == dtype
@@ -34,7 +34,7 @@ def test_the_way_through_the_inverse_is_the_same(x: sp.csr_array) -> None:
     """150 users and 6,000 columns make the explicit inverse the cheaper way; 90 make it the dearer one."""
     wide = sp.csr_array(sp.hstack([x, sp.csr_array((150, 5910), dtype=np.float32)]))
     k = gram.kernel(x)
-    by_triangles, by_inverse = ridge_solve(k, x, reg=1), ridge_solve(k, wide, reg=1)
+    by_triangles, by_inverse = factorise(k, reg=1).solve(x), factorise(k, reg=1).solve(wide)
     np.testing.assert_allclose(by_inverse[:, :90], by_triangles, atol=1e-5 * np.abs(by_triangles).max())
     assert not by_inverse[:, 90:].any()
 
@@ -42,11 +42,11 @@ def test_the_way_through_the_inverse_is_the_same(x: sp.csr_array) -> None:
 def test_the_scale_is_what_it_says(x: sp.csr_array) -> None:
     k = gram.kernel(x, dtype="float64")
     mean = np.trace(k) / len(k)
-    relative = ridge_solve(k, x, reg=3, scale="mean_diagonal")
-    np.testing.assert_allclose(relative, ridge_solve(k, x, reg=3 * mean, scale="absolute"), rtol=1e-9)
+    relative = factorise(k, reg=3, scale="mean_diagonal").solve(x)
+    np.testing.assert_allclose(relative, factorise(k, reg=3 * mean, scale="absolute").solve(x), rtol=1e-9)
     assert factorise(k, reg=3, scale="absolute").shift == 3
     with pytest.raises(ConfigError, match="scale is 'trace'"):
-        ridge_solve(k, x, reg=1, scale="trace")  # type: ignore[arg-type]
+        factorise(k, reg=1, scale="trace")  # type: ignore[arg-type]
 
 
 def test_one_factor_serves_every_use_and_a_lent_buffer(x: sp.csr_array) -> None:
@@ -65,8 +65,8 @@ def test_a_singular_kernel_is_refused(x: sp.csr_array, dtype: str) -> None:
     twice = sp.vstack([x, x[:3]]).tocsr()
     k = gram.kernel(twice, dtype=dtype)
     with pytest.raises(SolveError, match=f"not positive definite in {dtype}.*larger reg"):
-        ridge_solve(k, twice, reg=0)
-    assert np.isfinite(ridge_solve(k, twice, reg=0.1)).all()
+        factorise(k, reg=0)
+    assert np.isfinite(factorise(k, reg=0.1).solve(twice)).all()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -88,11 +88,11 @@ def test_rows_that_are_the_same_decide_and_not_a_pivot(seed: int) -> None:
 @pytest.mark.parametrize("reg", [-1.0, float("nan"), float("inf")])
 def test_a_reg_that_cannot_work_is_refused(x: sp.csr_array, reg: float) -> None:
     with pytest.raises(ConfigError, match="expected a finite number of 0 or more"):
-        ridge_solve(gram.kernel(x), x, reg=reg)
+        factorise(gram.kernel(x), reg=reg)
 
 
 def test_float32_against_float64(x: sp.csr_array) -> None:
     """The relative error is at most cond · eps; with reg = 1, cond ≤ n + 1 = 151, so 151 · 1.2e-7 < 2e-5."""
-    single = ridge_solve(gram.kernel(x), x, reg=1)
-    double = ridge_solve(gram.kernel(x, dtype="float64"), x, reg=1)
+    single = factorise(gram.kernel(x), reg=1).solve(x)
+    double = factorise(gram.kernel(x, dtype="float64"), reg=1).solve(x)
     assert np.linalg.norm(single - double) / np.linalg.norm(double) < 2e-5

@@ -12,22 +12,12 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits import ahead, leave_last_out, periods
+from infrec.splits import ahead, periods
 from infrec.splits.split import keep
 
 
 def timed(matrix: object, time: list[int]) -> Interactions:
     return dataclasses.replace(Interactions.from_csr(matrix), time=np.array(time, np.int64))
-
-
-def test_the_last_is_test_and_the_one_before_validation() -> None:
-    log = timed([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 1, 1]], [9, 4, 7, 1, 1, 2, 5, 5, 5])
-    split = leave_last_out(log)
-    assert split.train.users.ids.to_pylist() == [0, 2]  # user 1 has two interactions
-    # Ties: the later item.
-    np.testing.assert_array_equal(split.test.matrix.toarray(), [[1, 0, 0, 0], [0, 0, 0, 1]])
-    np.testing.assert_array_equal(split.val.matrix.toarray(), [[0, 0, 1, 0], [0, 0, 1, 0]])
-    np.testing.assert_array_equal(split.train.matrix.toarray(), [[0, 1, 0, 1], [1, 0, 0, 0]])
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.booleans())
@@ -55,9 +45,9 @@ def test_equal_times_fall_into_periods_in_the_order_of_users_and_items() -> None
 def test_without_times_or_with_too_many_periods_it_says_so() -> None:
     untimed = Interactions.from_csr(np.ones((2, 3)))
     with pytest.raises(DataError, match="no times"):
-        leave_last_out(untimed)
-    with pytest.raises(DataError, match="no times"):
         periods(untimed, 2)
+    with pytest.raises(DataError, match="no times"):
+        ahead(untimed, untimed)
     with pytest.raises(ConfigError, match="7 periods of 6 interactions"):
         periods(timed(np.ones((2, 3)), [1] * 6), 7)
 
@@ -81,6 +71,12 @@ def test_the_next_period_is_foreseen_from_everything_before() -> None:
     )
     assert split.val.n_interactions == 0
     assert not past.item_counts[4] and split.test.item_counts[4]  # first seen there: it stays to be missed
+
+
+def test_at_equal_times_the_later_item_is_last() -> None:
+    log = timed([[1, 0, 1, 1], [1, 1, 1, 1]], [5, 5, 5, 9, 4, 7, 1])
+    split = ahead(keep(log, np.zeros(7, bool)), log, share=0.4)
+    np.testing.assert_array_equal(split.test.matrix.toarray(), [[0, 0, 0, 1], [1, 0, 0, 0]])
 
 
 def test_somebody_with_a_single_interaction_has_no_history() -> None:

@@ -15,21 +15,17 @@ the first gaps are differences of whole numbers. A floor under S² keeps the slo
 every gradient, finite at identical rows, where the true derivative of κ₀ is not.
 
 `from_gram` maps ⟨x, y⟩, ⟨x, x⟩, ⟨y, y⟩ to Θ elementwise, so a caller may form the inner products however it
-likes (sparse, blocked, on another device); `kernel` is the compiled whole, for accelerators and for
-differentiation.
+likes (sparse, blocked, on another device), with numpy or compiled and differentiated by JAX.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jaxtyping import Float
 
 Array = Any  # numpy's or JAX's
@@ -113,32 +109,3 @@ def slopes(
         qx, qy = (w / 2) * qx + BIAS_VARIANCE, (w / 2) * qy + BIAS_VARIANCE
         dq, dqx = (new[0], new[1]), ((w / 2) * dqx[0], (w / 2) * dqx[1])
     return dtheta[0], dtheta[1]
-
-
-def kernel(
-    x: Float[Array, "n items"], y: Float[Array, "m items"] | None = None, *, depth: int = 1
-) -> Float[Array, "n m"]:
-    """Θ between the rows of dense JAX arrays: product and formula in one compiled function, differentiable.
-
-    Without `y`, between the rows of `x` and themselves, with the exact diagonal.
-    """
-    return _compiled(depth, y is None)(x, x if y is None else y)
-
-
-@cache
-def _compiled(depth: int, symmetric: bool) -> Callable[..., Any]:
-    """One function per depth; data are arguments, never constants, so that a compilation cache serves it."""
-    import jax
-    import jax.numpy as jnp
-
-    def theta(x: Any, y: Any) -> Any:
-        d = x.shape[1]
-        xx, yy = jnp.sum(x * x, axis=1), jnp.sum(y * y, axis=1)
-        xy = jnp.matmul(x, y.T, precision="highest")
-        out = from_gram(xy, xx, yy, d=d, depth=depth, xp=jnp)
-        if symmetric:
-            on_diagonal = jnp.eye(len(xx), dtype=bool)
-            out = jnp.where(on_diagonal, diagonal(xx, d=d, depth=depth)[:, None], out)
-        return out
-
-    return jax.jit(theta)

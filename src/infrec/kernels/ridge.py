@@ -30,17 +30,6 @@ Scale = Literal["mean_diagonal", "absolute"]
 _SPARSE_COST = 9.0
 
 
-def ridge_solve(
-    k: Float[np.ndarray, "n n"],
-    y: Float[np.ndarray, "n m"] | sp.csr_array,
-    *,
-    reg: float,
-    scale: Scale = "mean_diagonal",
-) -> Float[np.ndarray, "n m"]:
-    """(K + reg · s · I)⁻¹ Y. K is left as it was."""
-    return factorise(k, reg=reg, scale=scale).solve(y)
-
-
 def shift(diagonal: Float[np.ndarray, " n"], *, reg: float, scale: Scale) -> float:
     """What is added to the diagonal of K: reg · s."""
     if scale not in ("mean_diagonal", "absolute"):

@@ -1,7 +1,7 @@
 """Numbers from arrays: how good a ranking is, and what else it is."""
 
 from infrec.metrics.accuracy import ndcg, recall, truncated_ndcg, truncated_recall
-from infrec.metrics.auc import pooled_auc, pooled_auc_by_user, user_auc
+from infrec.metrics.auc import pooled_auc_by_user, user_auc
 from infrec.metrics.catalogue import (
     co_occurrence_agreement,
     coverage,
@@ -32,7 +32,6 @@ __all__ = [
     "inverse_propensity",
     "ndcg",
     "novelty",
-    "pooled_auc",
     "pooled_auc_by_user",
     "popularity",
     "popularity_distance",

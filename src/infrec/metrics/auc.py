@@ -18,14 +18,6 @@ _BLOCK_ENTRIES = 1 << 19
 _CHUNK = 1 << 22
 
 
-def pooled_auc(positives: Scores, negatives: Scores) -> float:
-    """One AUC over the pairs of all users: the mean over positives of the share of negatives below them.
-
-    This is the published "AUC": scores of different users are compared with each other.
-    """
-    return float(_share_below(positives, negatives).mean())
-
-
 def pooled_auc_by_user(
     positives: Scores,
     positive_user: NDArray[np.integer],
@@ -34,6 +26,9 @@ def pooled_auc_by_user(
     n_users: int,
 ) -> tuple[float, NDArray[np.float64]]:
     """The pooled AUC and each user's contribution to it, whose mean over users is exactly the AUC.
+
+    The pooled AUC is the published "AUC": over the pairs of all users, so that scores of different users are
+    compared with each other.
 
     The contributions are pseudo-values, not AUCs of single users:
     A + n·[Σ_{positives of u} (V − A) / M + Σ_{negatives of u} (V − A) / N], for M positives and N negatives,
@@ -60,7 +55,7 @@ def _placements(
     total, count = np.zeros(n_users), np.zeros(n_users)
     for start in range(0, len(asked), _CHUNK):
         some, of = asked[start : start + _CHUNK], user[start : start + _CHUNK]
-        total += np.bincount(of, _share_below(some, others, ascending=True), minlength=n_users)
+        total += np.bincount(of, _share_below(some, others), minlength=n_users)
         count += np.bincount(of, minlength=n_users)
     return total, count
 
@@ -95,12 +90,8 @@ def user_auc(
     return out
 
 
-def _share_below(asked: Scores, others: Scores, *, ascending: bool = False) -> NDArray[np.float64]:
-    """For each score asked, the share of the others below it; equal ones count one half (mid-ranks).
-
-    ascending: the others are sorted already.
-    """
-    others = others if ascending else np.sort(others)
+def _share_below(asked: Scores, others: Scores) -> NDArray[np.float64]:
+    """For each score asked, the share of the others (sorted) below it; equal ones count one half."""
     order = np.argsort(asked)  # searching in ascending order stays in the cache
     in_order = asked[order]
     twice = np.searchsorted(others, in_order, "left") + np.searchsorted(others, in_order, "right")

@@ -3,7 +3,7 @@
 from infrec.splits.holdout import hide, holdout, is_set_aside, own_split, set_aside
 from infrec.splits.negatives import evaluation_negatives
 from infrec.splits.split import Split
-from infrec.splits.temporal import ahead, leave_last_out, periods
+from infrec.splits.temporal import ahead, periods
 
 __all__ = [
     "Split",
@@ -12,7 +12,6 @@ __all__ = [
     "hide",
     "holdout",
     "is_set_aside",
-    "leave_last_out",
     "own_split",
     "periods",
     "set_aside",

@@ -1,4 +1,4 @@
-"""Splits that respect time: the last interactions held out, or the log cut into periods."""
+"""Splits that respect time: the log cut into periods, and the last interactions of a period held out."""
 
 from __future__ import annotations
 
@@ -8,23 +8,10 @@ import numpy as np
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits.split import Split, keep, rows_of, with_enough
+from infrec.splits.split import Split, keep, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-def leave_last_out(log: Interactions) -> Split:
-    """Each user's last interaction is test, the one before it validation, the rest train.
-
-    Users with fewer than 3 interactions are dropped. At equal times the later item in the item order is last.
-    """
-    _times(log)
-    log = with_enough(log)
-    from_end = _from_end(log)
-    return Split(
-        keep(log, from_end >= 2), keep(log, from_end == 1), keep(log, from_end == 0), name="leave-last-out"
-    )
 
 
 def periods(log: Interactions, n: int) -> list[Interactions]:
