@@ -136,9 +136,7 @@ def test_what_cannot_be_asked(infrec: Infrec, prepared: Path, ratings: Path, tmp
     assert "go with --distributed" in said(prepared, "--processes", 2)
     assert "fits infinite-ae on all" in said(prepared, "--distributed", "-m", "ease")
     one = ("--processes", 1, "--index", 0)
-    assert "expected 'random' or 'activity'" in said(
-        prepared, "--distributed", *one, "--set", "centre_choice=leverage"
-    )
+    assert "'exact', which needs all users" in said(prepared, "--distributed", *one, "--set", "solver=exact")
 
 
 def test_one_process_streams(infrec: Infrec, prepared: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.data import Interactions, Vocabulary
-from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
+from infrec.errors import ConfigError, DataError, MemoryBudgetError
 from infrec.kernels import devices, nystrom
 from infrec.models import InfiniteAE, centres, selection
 from infrec.splits import holdout
@@ -39,34 +39,17 @@ def test_all_users_as_centres_is_the_exact_model(small_log: Interactions, dtype:
     assert few.centres.n_users == 120
 
 
-@pytest.mark.parametrize("choice", centres.CHOICES)
-def test_centres_are_distinct_users_and_depend_on_the_seed(small_log: Interactions, choice: str) -> None:
-    one, same, other = (
-        centres.choose(small_log, 30, choice, seed=seed).users.ids.to_pylist() for seed in (1, 1, 2)
-    )
+def test_centres_are_distinct_users_and_depend_on_the_seed(small_log: Interactions) -> None:
+    one, same, other = (centres.choose(small_log, 30, seed=seed).users.ids.to_pylist() for seed in (1, 1, 2))
     assert one == same != other
     assert len(set(one)) == 30 and one == sorted(one)
-
-
-def test_activity_prefers_the_active_and_leverage_the_unlike() -> None:
-    """200 copies of one history and 8 users unlike them: chance takes none or one of the 8, leverage most."""
-    rng = np.random.default_rng(0)
-    likes = np.tile(rng.random(40) < 0.3, (208, 1))
-    likes[200:] = rng.random((8, 40)) < 0.3
-    odd = Interactions.from_csr(likes)
-    taken = centres.choose(odd, 20, "leverage", seed=0).users.ids.to_pylist()
-    assert sum(user >= 200 for user in taken) >= 5
-    # In proportion to activity, the mean activity of the chosen is about Σ a² / Σ a: here 67 against 50.
-    long = Interactions.from_csr(np.tri(100, 100, dtype=bool))
-    mean = np.mean([centres.choose(long, 10, "activity", seed=seed).user_counts.mean() for seed in range(40)])
-    assert 60 < mean < 75
 
 
 def test_users_without_a_history_are_no_centres(small_log: Interactions) -> None:
     empty = sp.csr_array((40, 60), dtype=np.float32)
     log = Interactions.from_csr(sp.vstack([empty, small_log.matrix]))
-    assert centres.choose(log, 30, "random", seed=0).user_counts.min() > 0
-    assert centres.choose(log, 130, "random", seed=0).n_users == 120
+    assert centres.choose(log, 30, seed=0).user_counts.min() > 0
+    assert centres.choose(log, 130, seed=0).n_users == 120
 
 
 def test_auto_decides_by_memory_and_says_why(
@@ -141,12 +124,10 @@ def test_a_prepared_dataset_is_streamed(small_log: Interactions, tmp_path: Path)
 def test_given_centres(small_log: Interactions, checkerboard: Interactions) -> None:
     some = small_log.select_users(np.arange(0, 120, 3))
     model = InfiniteAE(reg=5, centres=some).fit(small_log)
-    assert model.selected["centre_choice"] == "given" and model.selected["centres"] == 40
+    assert model.selected["centres"] == 40 and model.about["why"] == "the centres were given"
     assert model.centres.users == some.users and model.log is small_log
     with pytest.raises(DataError, match="expected the same"):
         InfiniteAE(centres=checkerboard).fit(small_log)
-    with pytest.raises(ConfigError, match="no centres were"):
-        InfiniteAE(solver="nystrom", centre_choice="given").fit(small_log)
 
 
 def test_an_explanation_names_the_centres(small_log: Interactions) -> None:
@@ -200,7 +181,6 @@ def test_the_estimate_is_within_a_fifth_of_the_peak(n: int, d: int, count: int |
         ({"solver": "fast"}, "solver is 'fast'"),
         ({"centres": 0}, "centres is 0"),
         ({"centres": 1.5}, "centres is 1.5"),
-        ({"centre_choice": "best"}, "centre_choice is 'best'; expected 'random', 'activity', 'leverage'"),
         ({"seed": -1}, "seed is -1"),
     ],
 )
@@ -242,14 +222,3 @@ def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over() -> None:
     assert first.error is not None and "on all interactions" in first.error
     assert model.selected["reg"] == second.settings["reg"] == 1
     assert np.isfinite(model.score(log.matrix)).all()
-
-
-@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-def test_leverage_of_enormous_weights_is_refused_in_a_sentence() -> None:
-    """Times in nanoseconds, say: their products overflow float32."""
-    likes = np.random.default_rng(4).random((30, 20)) < 0.3
-    log = Interactions.from_csr(likes * np.where(np.arange(20) < 10, 1e10, 1e-10))
-    model = InfiniteAE(reg=5, solver="nystrom", centres=4, centre_choice="leverage")
-    with pytest.raises(SolveError, match=r"leverage scores overflow in float32.*1e\+10.*float64"):
-        model.fit(log)
-    assert np.isfinite(model.with_settings(dtype="float64").fit(log).score(log.matrix)).all()

@@ -115,7 +115,9 @@ def test_a_path_shares_nothing_between_other_centres_and_solvers(small_log: Inte
         {"solver": "nystrom", "centres": 20},
         {"solver": "nystrom", "centres": 60},
         {"solver": "nystrom", "centres": 60, "seed": 1},
-        {"solver": "nystrom", "centres": 60, "centre_choice": "activity"},
+        {"solver": "nystrom", "centres": small_log.select_users(np.arange(60))},
+        {"solver": "nystrom", "centres": small_log.select_users(np.arange(60, 120))},
+        {"solver": "nystrom", "centres": 60},
         {"solver": "exact"},
     ]
     for changes, fitted in InfiniteAE(reg=5).path(small_log, variants):

@@ -30,10 +30,9 @@ def dataset(log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Part
     return PartitionedLog.open(folder)
 
 
-@pytest.mark.parametrize("choice", ["random", "activity"])
-def test_the_model_of_a_fit_in_memory(log: Interactions, dataset: PartitionedLog, choice: str) -> None:
+def test_the_model_of_a_fit_in_memory(log: Interactions, dataset: PartitionedLog) -> None:
     """Float32 blocks are cut differently, so scores agree to 1e-4; the centres are the same users."""
-    settings = {"reg": 5, "solver": "nystrom", "centres": 100, "centre_choice": choice}
+    settings = {"reg": 5, "solver": "nystrom", "centres": 100}
     whole = InfiniteAE(**settings).fit(log)
     streamed = InfiniteAE(**settings).fit_prepared(dataset)
     assert streamed.centres.users == whole.centres.users
@@ -89,8 +88,6 @@ def test_given_centres(log: Interactions, dataset: PartitionedLog, checkerboard:
 def test_what_needs_everybody_in_memory_is_refused(dataset: PartitionedLog) -> None:
     with pytest.raises(ConfigError, match="'exact', which needs all users"):
         InfiniteAE(solver="exact").fit_prepared(dataset)
-    with pytest.raises(ConfigError, match="expected 'random' or 'activity'"):
-        InfiniteAE(centre_choice="leverage").fit_prepared(dataset)
 
 
 def test_a_damaged_partition_is_named(log: Interactions, tmp_path: Path) -> None:

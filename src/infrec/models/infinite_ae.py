@@ -30,7 +30,7 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.partitioned import PartitionedLog
-from infrec.errors import ConfigError, DataError, InfrecError, SolveError
+from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import devices, gram, ntk, nystrom, ridge
 from infrec.kernels.collectives import Team
 from infrec.models.base import Recommender
@@ -43,7 +43,7 @@ from infrec.settings import AUTO, Auto, Settings, setting
 DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
 
 _BATCH = 1024  # histories whose kernel with all centres exists at a time
-_OF_NYSTROM = ("centres", "centre_choice", "seed")
+_OF_NYSTROM = ("centres", "seed")
 _SOLVE_AGAIN = 1000  # up to so many users, α is solved again at loading instead of stored
 
 
@@ -65,11 +65,11 @@ class InfiniteAESettings(Settings):
         "`nystrom` lets a few users, the centres, stand for all; `auto` is exact where its memory suffices",
         decided_by_data=True,
     )
-    centres: int = setting(2000, "how many users stand for all with `nystrom`", least=1)
-    centre_choice: Literal["random", "activity", "leverage", "given"] = setting(
-        "random",
-        "which users: at random, in proportion to their interactions, those whom few others resemble, or "
-        "given by the caller (`--centres SUMMARY`)",
+    centres: int = setting(
+        2000,
+        "how many users stand for all with `nystrom`, at random unless given by the caller "
+        "(`--centres SUMMARY`)",
+        least=1,
     )
     seed: int = setting(42, "seed of that choice", least=0)
 
@@ -85,7 +85,7 @@ class InfiniteAE(Recommender):
         given = centres if isinstance(centres, Interactions) else None
         if isinstance(centres, Interactions):
             solver = settings.get("solver", AUTO)
-            settings |= {"centre_choice": "given", "solver": "nystrom" if solver == AUTO else solver}
+            settings["solver"] = "nystrom" if solver == AUTO else solver
             centres = centres.n_users
         super().__init__(*args, centres=centres, **settings)
         self._given = given
@@ -98,7 +98,7 @@ class InfiniteAE(Recommender):
 
     def with_settings(self, **changes: Any) -> Self:
         """An unfitted variant, with the same given centres unless others are named."""
-        if self._given is not None and not {"centres", "centre_choice"} & set(changes):
+        if self._given is not None and "centres" not in changes:
             changes["centres"] = self._given
         return super().with_settings(**changes)
 
@@ -126,7 +126,7 @@ class InfiniteAE(Recommender):
         kept: dict[bytes, NDArray[np.floating[Any]]] = {}
         for changes in variants:
             model = self.with_settings(**changes)
-            reg, but_reg = float(model.settings.reg), replace(model.settings, reg=0)
+            reg, but_reg = float(model.settings.reg), (replace(model.settings, reg=0), model._given)
             if solved_for != but_reg:
                 solve, chosen = None, None  # free the old before the new
                 kept.clear()
@@ -172,19 +172,14 @@ class InfiniteAE(Recommender):
         return lambda reg, solve=True: sums.solve(features, reg=reg), chosen
 
     def _centres_of(self, interactions: Interactions) -> Interactions:
-        s = self.settings
         given = self.given_centres(interactions.items)
-        if given is not None:
-            return given
-        return choose(interactions, s.centres, s.centre_choice, seed=s.seed, depth=s.depth, dtype=s.dtype)
+        return (
+            choose(interactions, self.settings.centres, seed=self.settings.seed) if given is None else given
+        )
 
     def given_centres(self, items: Vocabulary) -> Interactions | None:
         """The centres that the caller brought for a log over these items; None: they are still to choose."""
-        if self._given is None:
-            if self.settings.centre_choice == "given":
-                raise ConfigError("centre_choice is 'given' but no centres were; give centres=SUMMARY.")
-            return None
-        if self._given.items != items:
+        if self._given is not None and self._given.items != items:
             raise DataError(
                 f"the centres have {self._given.n_items} items and the log {len(items)}, or in "
                 "another order; expected the same: align_items() brings a summary into the log's order."
@@ -223,7 +218,7 @@ class InfiniteAE(Recommender):
         """Exact or Nyström, and why."""
         n, s = interactions.n_users, self.settings
         if s.solver != "auto":
-            return s.solver, "as the settings say"
+            return s.solver, "as the settings say" if self._given is None else "the centres were given"
         needed, free, where = devices.exact_fit_budget(n, interactions.n_items, s.dtype)
         facts = (
             f"an exact fit of {n:,} users needs {machine.memory_size(needed)} and {where} has "

@@ -32,7 +32,7 @@ from infrec.kernels.nystrom import ShardedSums
 from infrec.metrics.ranking import hit_rate_at
 from infrec.models import selection
 from infrec.models.base import INNER_SEED
-from infrec.models.centres import by_counts
+from infrec.models.centres import choose_rows
 from infrec.models.selection import Candidate
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -78,18 +78,11 @@ class _Fit:
             raise ConfigError(
                 "solver is 'exact', which needs all users in memory; a fit from partitions is 'nystrom'."
             )
-        if s.centre_choice == "leverage" and self.given is None:
-            raise ConfigError(
-                "centre_choice is 'leverage', which compares all users before the pass; expected 'random' or "
-                "'activity' for a fit from partitions."
-            )
         self.items = len(dataset.items)
         self.parts = dataset.share(team.count, team.index)
         self.variants = [variant["reg"] for variant in model.variants()] if s.reg == "auto" else [s.reg]
         self.centre_rows = (
-            np.zeros(0, np.int64)
-            if self.given is not None
-            else by_counts(counts, s.centres, s.centre_choice, seed=s.seed)
+            np.zeros(0, np.int64) if self.given is not None else choose_rows(counts, s.centres, seed=s.seed)
         )
         self.judged = self.held = self.shortened = sp.csr_array((0, self.items), dtype=np.float32)
         self.weights = np.zeros(self.items)  # of each item, added up by the pass

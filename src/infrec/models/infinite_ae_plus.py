@@ -245,7 +245,7 @@ class InfiniteAEPlus(Recommender):
     def _few_centres(self, log: Interactions, scales: Scales, progress: Progress) -> NDArray[Any]:
         """Nyström: a few users stand for all, in one pass over everybody."""
         s = self.selected
-        chosen = centres.choose(log, s["centres"], "random", seed=s["seed"])
+        chosen = centres.choose(log, s["centres"], seed=s["seed"])
         self._centre_rows = np.asarray(log.users.positions(chosen.users.ids))
         inputs = scales.weigh(chosen.matrix, s["user_power"], s["item_power"])
         features = nystrom.Features.of(inputs, depth=s["depth"], dtype=s["dtype"])
