@@ -48,10 +48,10 @@ def in_parallel(work: Callable[[int], None], blocks: Iterable[int]) -> None:
             pass
 
 
-def versions() -> dict[str, str | None]:
-    """Python's version and those of the packages that matter; None where one is not installed."""
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str | None]:
+    """Python's version and those of the packages; None where one is not installed."""
     found: dict[str, str | None] = {"python": sys.version.split()[0]}
-    for name in PACKAGES:
+    for name in packages:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -81,28 +81,24 @@ def devices() -> list[str]:
 def peak_rss_mb() -> float:
     """The most memory this process held, in MB."""
     # ru_maxrss starts from the parent's value on Linux; VmHWM is this program's own.
-    if (peak := _status_mb("VmHWM")) is not None:
-        return peak
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    except OSError:
+        pass
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
 
 
-def rss_mb() -> float:
-    """The memory this process holds now, in MB; its peak where the system does not tell."""
-    now = _status_mb("VmRSS")
-    return peak_rss_mb() if now is None else now
-
-
-def _status_mb(key: str) -> float | None:
+def resident_bytes() -> int:
+    """The memory of this process that is in RAM now; its peak where the system does not tell."""
     try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(f"{key}:"):
-                return int(line.split()[1]) * 1024 / 1e6
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
-        pass
-    return None
+        return round(peak_rss_mb() * 1e6)
 
 
 def folder_size(folder: Path) -> tuple[int, int]:

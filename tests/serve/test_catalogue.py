@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from infrec import machine
 from infrec.data import Interactions
 from infrec.data.datasets import load
 from infrec.models import InfiniteAE
@@ -14,7 +15,7 @@ from infrec.models.infinite_ae_plus import InfiniteAEPlus
 from infrec.serve.answers import RecommendQuery, explain, recommend
 from infrec.serve.batching import Service
 from infrec.serve.catalogue import Catalogue
-from infrec.serve.metrics import Counters, resident_bytes
+from infrec.serve.metrics import Counters
 from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
 
@@ -114,4 +115,4 @@ def test_every_process_is_in_the_numbers_whichever_is_asked(films: Interactions,
     lines = asked.text([]).splitlines()
     assert "infrec_waiting 0" in lines
     resident = next(float(line.split()[1]) for line in lines if line.startswith("infrec_resident_bytes"))
-    assert resident > 1.5 * resident_bytes()  # this process, twice
+    assert resident > 1.5 * machine.resident_bytes()  # this process, twice

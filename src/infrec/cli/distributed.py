@@ -74,7 +74,7 @@ def _fit(
             from infrec.data import Summary
 
             settings["centres"] = Summary.load(centres).align_items(dataset.items)
-    before = machine.rss_mb()
+    before = machine.resident_bytes() / 1e6
     with watch("fit"):
         model = InfiniteAE(**settings).fit_prepared(dataset, team=team, progress=progress)
     with watch("save"):

@@ -7,17 +7,16 @@ locked with flock, so it goes with its process however that ends, and two runner
 from __future__ import annotations
 
 import fcntl
-import importlib.metadata
 import json
 import math
 import os
-import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from infrec import __version__, machine
 from infrec.errors import ArtifactError
 
 Record = dict[str, Any]
@@ -141,18 +140,9 @@ def plain(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Python and the libraries that decide a result."""
-    found = {"python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    if "infrec" not in found:  # run from the source tree
-        from infrec import __version__
-
-        found["infrec"] = __version__
-    return found
+    """Python and the libraries that decide a result; infrec also where it runs from the source tree."""
+    installed = {name: one for name, one in machine.versions(_LIBRARIES).items() if one is not None}
+    return {**installed, "infrec": installed.get("infrec", __version__)}
 
 
 def device() -> str:
@@ -163,5 +153,4 @@ def device() -> str:
         first = jax.devices()[0]
         if first.platform != "cpu":
             return str(first.device_kind)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return f"cpu ({cores} cores)"
+    return f"cpu ({machine.cores()} cores)"

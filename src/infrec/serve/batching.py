@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
+from infrec import machine
 from infrec.serve.answers import RecommendQuery, recommend
 from infrec.serve.errors import Problem, overloaded
-from infrec.serve.metrics import Counters, resident_bytes
+from infrec.serve.metrics import Counters
 from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
 
@@ -175,7 +176,7 @@ class Service:
         """Answer with this one from now on; a batch that is being scored finishes with the old one."""
         self._served[served.name] = served
         # Whichever process is asked for the numbers adds up what each has said of itself.
-        self.counters.set("resident", resident_bytes())
+        self.counters.set("resident", machine.resident_bytes())
 
     def get(self, name: str | None) -> Served:
         """The model of a name; the first one without."""

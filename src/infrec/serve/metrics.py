@@ -6,13 +6,10 @@ Each process counts in its own row of a shared array; whichever is asked adds th
 from __future__ import annotations
 
 import mmap
-import os
-import resource
-import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
+from infrec import machine
 from infrec.serve.served_model import Served
 
 ROUTES = (
@@ -75,7 +72,7 @@ class Counters:
 
     def text(self, models: Iterable[Served]) -> str:
         """Everything, for /metrics."""
-        self.set("resident", resident_bytes())
+        self.set("resident", machine.resident_bytes())
         total = [sum(self._all[at + row * SLOTS] for row in range(self._rows)) for at in range(SLOTS)]
         single = {name: total[_SINGLE + at] for at, name in enumerate(SINGLE)}
         lines = ["# HELP infrec_requests_total Requests answered.", "# TYPE infrec_requests_total counter"]
@@ -108,15 +105,6 @@ class Counters:
             labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in facts.items())
             lines.append(f"infrec_model{{{labels}}} 1")
         return "\n".join(lines) + "\n"
-
-
-def resident_bytes() -> int:
-    """The memory of this process that is in RAM now; its peak where the system does not tell."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _histogram(route: str, times: list[float]) -> list[str]:
