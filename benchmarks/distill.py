@@ -126,14 +126,14 @@ def measure(config: Config, train: Interactions, repeat: int, plain: bool) -> di
         if config.targets == "others"
         else None
     )
-    feed = UserBatches(matrix, batch=None, parts=1, seed=0, on_gpu=on_gpu, others=others)
+    feed = UserBatches(matrix, batch=None, seed=0, on_gpu=on_gpu, others=others)
     data = steps.Data(
         jnp.asarray(start.row_sizes(matrix, config)),
         jnp.float32(matrix.nnz / matrix.shape[0]),
         jnp.asarray([1, 2], jnp.uint32),
     )
     logits = jnp.asarray(start.logits(matrix, config))
-    state, users = steps.begin(logits, config.reg), feed.at(0, 0)
+    state, users = steps.begin(logits, config.reg), feed.at(0)
     began = time.perf_counter()
     compiled = steps.step.lower(state, users, data, jnp.uint32(0), config).compile()
     out: dict[str, Any] = {"mode": config.mode, "compile_s": time.perf_counter() - began}

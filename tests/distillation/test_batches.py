@@ -29,13 +29,11 @@ def test_only_stored_values_travel_and_arrive_where_they_belong(seed: int, fract
 def test_an_accelerator_is_fed_the_same_users(batch: int | None) -> None:
     matrix = sp.random_array((50, 12), density=0.3, rng=np.random.default_rng(0), format="csr")
     matrix = sp.csr_array(matrix.astype(bool), dtype=np.float32)
-    one, other = (
-        UserBatches(matrix, batch=batch, parts=1, seed=3, on_gpu=on_gpu) for on_gpu in (False, True)
-    )
+    one, other = (UserBatches(matrix, batch=batch, seed=3, on_gpu=on_gpu) for on_gpu in (False, True))
     for at in range(2):
-        here, there = one.at(at, 0), other.at(at, 0)
+        here, there = one.at(at), other.at(at)
         np.testing.assert_array_equal(here.x, there.x)
         np.testing.assert_array_equal(here.user, there.user)
         np.testing.assert_array_equal(here.weight, there.weight)
-    different = not np.array_equal(one.at(0, 0).user, one.at(1, 0).user)
+    different = not np.array_equal(one.at(0).user, one.at(1).user)
     assert different == (batch is not None)

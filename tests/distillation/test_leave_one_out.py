@@ -188,10 +188,10 @@ def test_targets_change_the_summary(small_log):
 def test_wider_targets_hold_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = _matrix()
     fit = partial(LeaveOneOutTargets.fit, matrix, sharpness=0.5)
-    feeds = [UserBatches(matrix, batch=None, parts=1, seed=3, on_gpu=False, others=fit) for _ in range(2)]
-    narrow = feeds[0].at(0, 0).wanted
+    feeds = [UserBatches(matrix, batch=None, seed=3, on_gpu=False, others=fit) for _ in range(2)]
+    narrow = feeds[0].at(0).wanted
     monkeypatch.setattr(batches, "half_precision", lambda: np.float32)
-    wide = feeds[1].at(0, 0).wanted
+    wide = feeds[1].at(0).wanted
     assert narrow is not None and wide is not None
     assert (narrow.dtype, wide.dtype) == (jnp.float16, jnp.float32)
     np.testing.assert_array_equal(np.asarray(narrow, np.float32), np.asarray(wide))
@@ -208,8 +208,8 @@ def test_targets_on_a_processor_without_f16c() -> None:
         "from infrec.distillation.leave_one_out import LeaveOneOutTargets\n"
         "x = sp.csr_array((np.random.default_rng(0).random((40, 30)) < 0.3).astype(np.float32))\n"
         "others = partial(LeaveOneOutTargets.fit, x)\n"
-        "feed = UserBatches(x, batch=None, parts=1, seed=3, on_gpu=False, others=others)\n"
-        "wanted = feed.at(0, 0).wanted\n"
+        "feed = UserBatches(x, batch=None, seed=3, on_gpu=False, others=others)\n"
+        "wanted = feed.at(0).wanted\n"
         "largest = jax.jit(lambda x: x.astype('float32').max(axis=2).sum())(wanted)\n"
         "print(batches.half_precision().__name__, float(largest))\n"
     )

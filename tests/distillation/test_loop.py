@@ -202,15 +202,13 @@ def test_steps_go_on_with_the_lambda_that_was_chosen_on_the_way(small_log: Inter
     assert abs(small[1] - large[1]).max() > 1e-3
 
 
-def test_mini_batches_and_accumulation(small_log: Interactions) -> None:
-    """Two accumulated batches that hold everybody are the full batch, to rounding."""
+def test_mini_batches(small_log: Interactions) -> None:
+    """They depend on the seed alone; one that holds everybody is the full batch."""
     one = _run(small_log, batch=40, mode="soft", gamma=20)
     again = _run(small_log, batch=40, mode="soft", gamma=20)
     full = _run(small_log, mode="soft", gamma=20)
     np.testing.assert_array_equal(one.matrix.toarray(), again.matrix.toarray())
     assert not np.array_equal(one.matrix.toarray(), full.matrix.toarray())
-    several = _run(small_log, batch=40, accumulate=3, mode="soft", gamma=20)
-    assert not np.array_equal(one.matrix.toarray(), several.matrix.toarray())
     everybody = _run(small_log, batch=120, mode="soft", gamma=20)
     np.testing.assert_array_equal(everybody.matrix.toarray(), full.matrix.toarray())
 

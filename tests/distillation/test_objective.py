@@ -73,12 +73,12 @@ def _reference(x_hat: np.ndarray, reg: float, form: Form, x: np.ndarray = X) -> 
 
 
 FORMS = [
-    Form(loss, hidden, one, sharpness, power)
+    Form(loss, hidden, sharpness, power)
     for loss in ("multinomial", "standardised", "binary")
-    for hidden, one, sharpness, power in (
-        (0.0, False, 1.0, 0.0),
-        (0.3, False, 0.25, 0.5),
-        (0.2, True, 20.0, 1.0),
+    for hidden, sharpness, power in (
+        (0.0, 1.0, 0.0),
+        (0.3, 0.25, 0.5),
+        (0.2, 20.0, 1.0),
     )
 ]
 
@@ -102,7 +102,7 @@ def test_gradient_against_differences_of_the_reference(form: Form) -> None:
 
 
 def test_blocks_do_not_matter() -> None:
-    form = Form("standardised", 0.3, False, 0.25, 0.5)
+    form = Form("standardised", 0.3, 0.25, 0.5)
 
     def both(users: Users):
         return jax.value_and_grad(lambda x: objective.total(x, jnp.float32(0.5), users, KEY, form))(
@@ -125,7 +125,7 @@ def test_weights_are_values() -> None:
 def test_what_is_shown_is_masked_whatever_its_weight(loss: str) -> None:
     """Weights below 1 as well: a shown item is not asked for."""
     weighted = X.astype(np.float32) * RNG.uniform(0.1, 0.9, X.shape).astype(np.float32)
-    form = Form(loss, 0.5, False, 1.0, 0.5)
+    form = Form(loss, 0.5, 1.0, 0.5)
     found = objective.total(jnp.asarray(X_HAT), jnp.float32(0.5), _users(1, N, weighted), KEY, form)
     assert float(found) == pytest.approx(_reference(X_HAT, 0.5, form, weighted), rel=2e-5)
 
@@ -151,19 +151,11 @@ def test_masks_hide_the_share_and_are_fresh() -> None:
     assert not np.array_equal(again, given)
 
 
-def test_hide_one_hides_one() -> None:
-    x = jnp.asarray(np.eye(D, dtype=np.uint8)[:N])
-    _, target, _ = objective._given_and_target(
-        x, jnp.arange(N, dtype=jnp.uint32), KEY, Form(hidden=0.01, hide_one=True)
-    )
-    np.testing.assert_array_equal(target.sum(axis=1), 1)
-
-
 def test_gradients_are_finite_at_identical_and_empty_rows() -> None:
     """Duplicate synthetic users, empty ones, and synthetic users equal to real ones: c = 1 in the kernel."""
     x_hat = X[:MU].astype(np.float32)
     x_hat[1], x_hat[2] = x_hat[0], 0
-    for form in (Form(), Form("standardised", 0.3, False, 0.25, 0.5), Form("binary")):
+    for form in (Form(), Form("standardised", 0.3, 0.25, 0.5), Form("binary")):
         slope = jax.grad(lambda x, f=form: objective.total(x, jnp.float32(1.0), _users(1, N), KEY, f))(
             jnp.asarray(x_hat)
         )

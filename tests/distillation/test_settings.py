@@ -35,7 +35,6 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly")
         ({"start": "heaven"}, "start is 'heaven'; expected 'popularity', 'users'"),
         ({"loss": "hinge"}, "loss is 'hinge'"),
         ({"colour": 3}, "distill has no setting 'colour'"),
-        ({"hide_one": True, "hidden": 0.0}, "hide_one is set"),
         ({"batch": 0}, "batch is 0"),
         ({"depth": 1.5}, "depth is 1.5; expected a whole number of at least 0"),
         ({"seed": 0.5}, "seed is 0.5; expected a whole number"),

@@ -93,9 +93,9 @@ def test_it_is_carried_on_again_after_saving(
 def test_a_weight_of_three_is_the_same_user_three_times(small_log: Interactions) -> None:
     few = small_log.matrix[:5]
     weights = np.array([3, 1, 1, 2, 1], np.float32)
-    usual = {"batch": None, "parts": 1, "seed": 0, "on_gpu": False}
-    heavy = UserBatches(few, weights=weights, **usual).at(0, 0)  # type: ignore[arg-type]
-    repeated = UserBatches(few[np.repeat(np.arange(5), weights.astype(int))], **usual).at(0, 0)  # type: ignore[arg-type]
+    usual = {"batch": None, "seed": 0, "on_gpu": False}
+    heavy = UserBatches(few, weights=weights, **usual).at(0)  # type: ignore[arg-type]
+    repeated = UserBatches(few[np.repeat(np.arange(5), weights.astype(int))], **usual).at(0)  # type: ignore[arg-type]
     x_hat = np.minimum(small_log.matrix[20:26].toarray(), 1.0)
     total = jax.jit(objective.total, static_argnames="form")
     key, form = jax.numpy.zeros(2, np.uint32), Form("standardised")
@@ -106,8 +106,8 @@ def test_a_weight_of_three_is_the_same_user_three_times(small_log: Interactions)
 
 def test_rounding_up_a_block_changes_nothing(small_log: Interactions) -> None:
     rows = small_log.matrix[np.arange(70) % 60]
-    usual = {"batch": None, "parts": 1, "seed": 0, "on_gpu": False}
-    users = UserBatches(rows, **usual).at(0, 0)  # type: ignore[arg-type]
+    usual = {"batch": None, "seed": 0, "on_gpu": False}
+    users = UserBatches(rows, **usual).at(0)  # type: ignore[arg-type]
     assert users.x.shape == (1, 128, 60) and float(users.total) == float(users.weight.sum()) == 70
 
 
@@ -155,7 +155,7 @@ def test_without_new_items_the_vocabulary_stays(old: Summary) -> None:
         ({"total": 20}, "total is given"),
         ({"target": 0.9}, "target is given"),
         ({"mode": "soft"}, "mode is 'soft', but the summary to continue is 'discrete'"),
-        ({"speed": 1}, "there is no setting 'speed'"),
+        ({"speed": 1}, "distill has no setting 'speed'"),
         ({"config": Config()}, "config and previous are both given"),
     ],
 )

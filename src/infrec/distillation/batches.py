@@ -159,7 +159,6 @@ class UserBatches:
         train: sp.csr_array,
         *,
         batch: int | None,
-        parts: int,
         seed: int,
         on_gpu: bool,
         weights: NDArray[np.float32] | None = None,
@@ -168,7 +167,6 @@ class UserBatches:
         self._train, self._seed, self._fit_others = train, seed, others
         self._weights = np.ones(train.shape[0], np.float32) if weights is None else weights
         self._batch = None if batch is None or batch >= train.shape[0] else batch
-        self.parts = parts if self._batch else 1
         self._entries = GPU_ENTRIES if on_gpu else CPU_ENTRIES
         self._densified = densify_on_device if on_gpu else densify
         self._whole: Users | None = None
@@ -178,13 +176,13 @@ class UserBatches:
                 f"{train.shape[0] * train.shape[1] / 2**30:.1f} GiB as bytes; use mini-batches: batch=4096."
             )
 
-    def at(self, step: int, part: int) -> Users:
-        """The users of this step's `part`-th share; a function of the seed and the step alone."""
+    def at(self, step: int) -> Users:
+        """The users of this step; a function of the seed and the step alone."""
         if self._batch is None:
             if self._whole is None:
                 self._whole = self._pack(np.arange(self._train.shape[0]))
             return self._whole
-        rng = generator(self._seed, "batch", str(step), str(part))
+        rng = generator(self._seed, "batch", str(step), "0")
         return self._pack(np.sort(rng.choice(self._train.shape[0], self._batch, replace=False)))
 
     def _pack(self, rows: NDArray[np.int64]) -> Users:

@@ -83,35 +83,27 @@ def relaxed(logits: Array, data: Data, key: Array, config: Config) -> Array:
     if config.mode == "soft":
         return relaxations.soft(logits, config.tau, config.mass or 1.0)
     mask = relaxations.top_mask(jax.lax.stop_gradient(logits), data.sizes)
-    if config.surrogate == "softmax":
-        surrogate = relaxations.soft(logits, config.tau, config.mass or 1.0)
-    elif config.surrogate == "sigmoid":
-        surrogate = relaxations.sigmoid_surrogate(logits, mask, config.tau)
-    else:
-        surrogate = relaxations.identity_surrogate(logits, mask, config.tau)
-    return relaxations.straight_through(mask.astype(logits.dtype), surrogate)
+    above = relaxations.above_threshold(logits, mask, config.tau)
+    return relaxations.straight_through(mask.astype(logits.dtype), above)
 
 
-@partial(jax.jit, static_argnums=(4,))
 def gradient(
-    state: State, users: Users, data: Data, at: tuple[Array, Array], config: Config
+    state: State, users: Users, data: Data, at: Array, config: Config
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Loss and gradients of part `at[1]` of step `at[0]`."""
-    step_key = counter_noise.fold(data.key, at[0])
+    """Loss and gradients of step `at`. λ is chosen on validation, so ln λ has a gradient of 0."""
+    step_key = counter_noise.fold(data.key, at)
     form = Form(
-        config.loss, config.hidden, config.hide_one, config.sharpness, config.user_power, config.depth,
+        config.loss, config.hidden, config.sharpness, config.user_power, config.depth,
         "BF16_BF16_F32" if config.precision == "bfloat16" else config.precision,
     )  # fmt: skip
 
     def loss(params: tuple[Array, Array]) -> Array:
         logits, log_reg = params
-        if not config.reg_rate:
-            log_reg = jax.lax.stop_gradient(log_reg)
         return objective.total(
             relaxed(logits, data, step_key, config),
-            jnp.exp(log_reg),
+            jnp.exp(jax.lax.stop_gradient(log_reg)),
             users,
-            counter_noise.fold(step_key, 2, at[1]),
+            counter_noise.fold(step_key, 2, 0),
             form,
             l1=config.l1,
             mean_interactions=data.mean_interactions,
@@ -120,7 +112,6 @@ def gradient(
     return batches.added_up(jax.value_and_grad(loss)((state.logits, state.log_reg)))
 
 
-@partial(jax.jit, static_argnums=(3,), donate_argnums=(0,))
 def advance(state: State, loss: Array, grads: tuple[Array, Array], config: Config, at: Array) -> State:
     """Adam with a cosine rate. A step whose loss or gradient is not finite changes nothing."""
     updates, adam = _ADAM.update(grads, state.adam)
@@ -129,29 +120,15 @@ def advance(state: State, loss: Array, grads: tuple[Array, Array], config: Confi
     rate = jnp.float32(config.rate) * cosine
     logits = state.logits - rate * updates[0]
     averaged = config.average * state.averaged + (1 - config.average) * logits if config.average else logits
-    moved = State(logits, state.log_reg - config.reg_rate * cosine * updates[1], averaged, adam)
+    moved = State(logits, state.log_reg, averaged, adam)
     sound = jnp.isfinite(loss) & jnp.isfinite(grads[0]).all()
     return jax.tree.map(lambda new, old: jnp.where(sound, new, old), moved, state)
 
 
 @partial(jax.jit, static_argnums=(4,), donate_argnums=(0,))
 def step(state: State, users: Users, data: Data, at: Array, config: Config) -> tuple[State, Array]:
-    """A whole step on one part: one compiled function."""
-    loss, grads = gradient(state, users, data, (at, jnp.uint32(0)), config)
-    return advance(state, loss, grads, config, at), loss
-
-
-def accumulated(
-    state: State, parts: list[Users], data: Data, at: Array, config: Config
-) -> tuple[State, Array]:
-    """A step whose gradient is the mean over several mini-batches."""
-    first: Any = np.uint32(0)
-    loss, grads = gradient(state, parts[0], data, (at, first), config)
-    for number, users in enumerate(parts[1:], start=1):
-        part: Any = np.uint32(number)
-        more = gradient(state, users, data, (at, part), config)
-        loss, grads = jax.tree.map(jnp.add, (loss, grads), more)
-    loss, grads = jax.tree.map(lambda a: a / len(parts), (loss, grads))
+    """A whole step: one compiled function."""
+    loss, grads = gradient(state, users, data, at, config)
     return advance(state, loss, grads, config, at), loss
 
 
@@ -216,7 +193,6 @@ class _Run:
         self.feed = UserBatches(
             train,
             batch=config.batch,
-            parts=config.accumulate,
             seed=seed,
             on_gpu=self.on_gpu,
             weights=weights,
@@ -247,15 +223,12 @@ class _Run:
         x_hat: Any = summary(self.state.averaged, self.data, number, self.compiled_for)
         if batches.count() > 1:
             x_hat = np.asarray(x_hat)  # each process judges it on its own device
-        grid = self.config.reg_grid
-        if self.config.reg_rate:
-            grid = (*grid, math.exp(float(self.state.log_reg)))
-        verdict = self.on_validate(x_hat, grid)
+        verdict = self.on_validate(x_hat, self.config.reg_grid)
         if not math.isfinite(verdict.value):
             raise ConfigError(f"on_validate says {verdict.value} at step {at}; expected a finite number.")
         # Before the first step the summary is noise, and the best λ for noise is a large one, on which
         # nothing is learnt.
-        if at and self.config.rechoose and not self.config.reg_rate:
+        if at and self.config.rechoose:
             self.state = self.state._replace(log_reg=_log(verdict.reg))
         self.track.validated = at
         self.track.history.append({"step": at, "loss": self.loss, "reg": verdict.reg, **verdict.metrics})
@@ -275,11 +248,8 @@ class _Run:
         began, losses = time.perf_counter(), []
         for _ in range(count):
             at: Any = np.uint32(self.track.step)  # an array would belong to one device
-            parts = [self.feed.at(self.track.step, part) for part in range(self.feed.parts)]
-            if len(parts) == 1:
-                self.state, loss = step(self.state, parts[0], self.data, at, self.compiled_for)
-            else:
-                self.state, loss = accumulated(self.state, parts, self.data, at, self.compiled_for)
+            users = self.feed.at(self.track.step)
+            self.state, loss = step(self.state, users, self.data, at, self.compiled_for)
             losses.append(loss)
             self.track.step += 1
         values = np.asarray(jnp.stack(losses))

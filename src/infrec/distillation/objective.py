@@ -48,7 +48,6 @@ class Form(NamedTuple):
 
     loss: Loss = "multinomial"
     hidden: float = 0.0
-    hide_one: bool = False  # hide at least one item of every user
     sharpness: float = 1.0  # scores are multiplied by it in the softmax
     user_power: float = 0.0  # a user's loss is divided by (number of targets) ** user_power
     depth: int = 1
@@ -194,9 +193,6 @@ def _shown_and_hidden(x: Array, user: Array, key: Array, form: Form) -> tuple[Ar
     item = jax.lax.broadcasted_iota(jnp.uint32, x.shape, 1)
     chance = counter_noise.bits(item, first[:, None], second[:, None])
     chosen = chance < np.uint32(round(form.hidden * (2**32 - 1)))
-    if form.hide_one:
-        lowest = jnp.where(x > 0, chance, np.uint32(2**32 - 1)).min(axis=1, keepdims=True)
-        chosen = chosen | (chance == lowest)
     return jnp.where(chosen, 0.0, values), jnp.where(chosen, values, 0.0), True
 
 

@@ -93,13 +93,6 @@ def moving_threshold(
     return at + moved
 
 
-def sigmoid_surrogate(
-    logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"], tau: Array | float
-) -> Float[Array, "rows items"]:
-    """σ((X − t)/τ) whose threshold follows the logits: the gradient within a row sums to zero."""
-    return jax.nn.sigmoid((logits - moving_threshold(logits, mask, tau)) / tau)
-
-
 def straight_through(
     value: Float[Array, "rows items"], surrogate: Float[Array, "rows items"]
 ) -> Float[Array, "rows items"]:
@@ -107,7 +100,7 @@ def straight_through(
     return jax.lax.stop_gradient(value) + (surrogate - jax.lax.stop_gradient(surrogate))
 
 
-def identity_surrogate(
+def above_threshold(
     logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"], tau: Array | float
 ) -> Float[Array, "rows items"]:
     """X − t, whose threshold t follows the logits within about τ of it: shifting the row changes nothing."""

@@ -60,9 +60,6 @@ class Config(Settings):
     draws: int | None = setting(
         None, "γ: Gumbel draws; –: 200 for ML-1M, 100 where users have few interactions", least=1
     )
-    surrogate: Literal["softmax", "sigmoid", "identity"] = setting(
-        "softmax", "whose slope stands in for the step's, in `discrete`"
-    )
     # objective
     loss: Literal["multinomial", "standardised", "binary"] = setting(
         "multinomial", "on the scores as they are (the paper's code), standardised (ours), or its equation"
@@ -73,14 +70,12 @@ class Config(Settings):
     hidden: float = setting(
         0.0, "share of a user's items hidden in each step; `discrete` with own targets: 0.2", least=0, below=1
     )
-    hide_one: bool = setting(False, "hide at least one item of every user")
     sharpness: float = setting(1.0, "factor of the scores in the softmax", above=0)
     user_power: float = setting(0.0, "a user with n targets weighs n^−power", least=0)
     l1: float = setting(0.0, "λ₂", least=0)
     depth: int = setting(1, "hidden layers of the network behind the kernel", least=0)
     reg: float = setting(1.0, "λ to begin with", least=0)
     reg_grid: tuple[float, ...] = setting(REG_GRID, "λ values tried at each validation", least=0)
-    reg_rate: float = setting(0.0, "above 0, ln λ follows its own gradient at this rate", least=0)
     rechoose: bool = setting(
         True, "train on with the best λ of a validation (but for the one before the first step)"
     )
@@ -103,7 +98,6 @@ class Config(Settings):
     )
     criterion: str = setting("HR@100", "metric that validation maximises")
     batch: int | None = setting(None, "users of a step; –: everybody", least=1)
-    accumulate: int = setting(1, "batches of a step", least=1)
     precision: Literal["default", "highest", "bfloat16"] = setting(
         "default", "of the products with real users (default: TF32 on a GPU)"
     )
@@ -126,10 +120,6 @@ class Config(Settings):
         if self.targets == "others" and self.loss != "standardised":
             raise ConfigError(
                 f"targets is 'others', but loss is {self.loss!r}; expected loss=standardised, or targets=own."
-            )
-        if self.hide_one and not self.hidden:
-            raise ConfigError(
-                "hide_one is set, but hidden is 0; expected a share to hide, for example hidden=0.3."
             )
 
     def resolved(self, *, n_users: int, n_items: int, interactions: int) -> Self:
@@ -190,8 +180,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
     "discrete": {
-        **_OURS, "surrogate": "identity", "tau": 1.0, "targets": "others", "hidden": 0.4,
-        "rate": 0.05, "average": 0.9,
+        **_OURS, "tau": 1.0, "targets": "others", "hidden": 0.4, "rate": 0.05, "average": 0.9,
     },
 }  # fmt: skip
 
