@@ -88,3 +88,10 @@ def test_the_picture_and_the_table_have_every_room_in_order() -> None:
     assert re.findall(r'<text class="room"[^>]*>(\w+)</text>', picture) == list(ROOMS)
     assert re.findall(r'<text class="file"[^>]*>(\w+)</text>', picture) == list(GROUND_FLOOR)
     assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == list(ROOMS)
+
+
+def test_the_conventions_name_the_rooms_in_order() -> None:
+    page = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")
+    text = " ".join(page[page.index("**Rooms.**") : page.index("**Names.**")].split())
+    assert f"`{' → '.join(ROOMS)}`" in text
+    assert f"({', '.join(f'`{name}`' for name in GROUND_FLOOR)})" in text
