@@ -160,6 +160,31 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert not dead, "\n".join(dead)
 
 
+# ---- paper and code ----------------------------------------------------------------------------------------
+SOURCE = ROOT / "src" / "infrec"
+
+
+def lost_names(page: str, words: set[str]) -> list[str]:
+    """Names and files in the second column of a page's tables that are not in the code."""
+    rows = [re.split(r"(?<!\\)\|", line) for line in page.splitlines() if line.startswith("| ")]
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row[2])]
+    files = [text for text in quoted if text.endswith(".py")]
+    names = [name for text in quoted if text not in files for name in re.findall(r"[^\W\d]\w*", text)]
+    return [text for text in files if not (SOURCE / text).is_file()] + [n for n in names if n not in words]
+
+
+def test_every_name_of_the_notation_is_in_the_code() -> None:
+    page = (ROOT / "docs" / "notation.md").read_text(encoding="utf-8")
+    code = (path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    words = {word for text in code for word in re.findall(r"\w+", text)}
+    assert page.count("\n| ") > 25
+    assert lost_names(page, words) == []
+    assert lost_names("| λ | `reg`, `gone` in `kernels/gone.py` | – |", {"reg"}) == [
+        "kernels/gone.py",
+        "gone",
+    ]
+
+
 # ---- the proof ---------------------------------------------------------------------------------------------
 PROOF = (ROOT / "docs" / "guarantee.md").read_text(encoding="utf-8")
 BOUNDS = re.findall(r"^\|.*\| `(infrec[\w.]+)` \| `(.+)` \|$", PROOF, re.MULTILINE)

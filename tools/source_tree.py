@@ -151,6 +151,54 @@ class Tree:
         modules = {name if name in self.paths else name.rpartition(".")[0] for name in names}
         return sorted((modules & self.paths.keys()) - {module})
 
+    def reachable(self, start: str) -> set[str]:
+        """Modules that can be imported when this one is: lazy imports counted, those for typing not.
+
+        A name that a package imports on first use leads to the module that defines it. Modules that are named
+        by a string, as in a package's table of names, count as imported there.
+        """
+        found, waiting = {start}, [start]
+        while waiting:
+            new = self._neighbours[waiting.pop()] - found
+            found |= new
+            waiting += new
+        return found
+
+    @cached_property
+    def _neighbours(self) -> dict[str, set[str]]:
+        found = {}
+        for module, tree in self.syntax.items():
+            names = self.imports(module, typing=False).values()
+            homes = {
+                name if name in self.paths else (self.defined(name) or name).rpartition(".")[0]
+                for name in names
+            }
+            named = {word for word in _words(tree) if "." in word and word in self.paths}
+            found[module] = ((homes | named) & self.paths.keys()) - {self.folder.name}
+        return found
+
+    def functions(self, module: str) -> set[str]:
+        """Functions and classes at the top of a module, and methods as `Class.method`."""
+        found = set()
+        for node in self.syntax[module].body:
+            if isinstance(node, Function | ast.ClassDef):
+                found.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                found |= {f"{node.name}.{one.name}" for one in node.body if isinstance(one, Function)}
+        return found
+
+    def identifiers(self, module: str) -> set[str]:
+        """Names, attributes and imported names in the code of a module; its own definitions are none."""
+        found = set()
+        for node in ast.walk(self.syntax[module]):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                found.add(node.attr)
+            elif isinstance(node, ast.alias):
+                found.add(node.name.rpartition(".")[2])
+        return found
+
     def longest_function(self) -> tuple[int, str]:
         """The lines of the longest function, and its file."""
         return max(

@@ -132,7 +132,7 @@ def seal(manifest: Mapping[str, Any]) -> str:
 
 
 def kind_of(path: str | PathLike[str]) -> str | None:
-    """What a directory holds according to its manifest; None where infrec did not write it."""
+    """The kind of artifact in a directory, by its manifest; None where infrec did not write it."""
     try:
         document = _document(Path(path) / MANIFEST)
         return document["kind"] if document.get("format") == "infrec" else None
@@ -146,7 +146,7 @@ def is_artifact(path: str | PathLike[str]) -> bool:
 
 
 def strangers(path: str | PathLike[str]) -> list[str]:
-    """What somebody else put into a directory of ours (hidden files aside), and replacing it would lose."""
+    """Files of a directory that infrec did not write into it (hidden ones aside): replacing it loses them."""
     try:
         ours = {MANIFEST, *CARD, *_document(Path(path) / MANIFEST)["files"]}
         return sorted(n for each in Path(path).iterdir() if (n := each.name) not in ours and n[0] != ".")

@@ -1,4 +1,4 @@
-"""What a directory holds, checked as it is taken out: an artifact is untrusted input.
+"""Contents of an artifact's directory, checked as they are taken out: an artifact is untrusted input.
 
 Hashes say that no byte has changed since it was written, not that whoever wrote it meant well. So whatever
 reads an artifact takes arrays, indices, ids and numbers from here: of the expected type and shape, finite,
@@ -175,7 +175,7 @@ class Artifact:
         return values
 
     def about_items(self, table: str = "items") -> pa.Table | None:
-        """What is known of each item: the columns `info.…`; titles and genres are text."""
+        """Facts about each item, from the columns `info.…`; titles and genres are text."""
         found = self.tables[table]
         names = [name for name in found.column_names if name.startswith("info.")]
         if not names:

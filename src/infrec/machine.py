@@ -1,4 +1,4 @@
-"""What this process runs on: cores, memory, devices, versions; and whether a job fits, asked before it
+"""The machine of this process: cores, memory, devices, versions; and whether a job fits, asked before it
 allocates.
 """
 

@@ -64,7 +64,7 @@ def setting(
 
 @dataclass(frozen=True)
 class Kind:
-    """What an annotation allows: numbers, words, None, sequences of numbers."""
+    """The values that an annotation allows: numbers, words, None, sequences of numbers."""
 
     number: type[int] | type[float] | None = None
     flag: bool = False

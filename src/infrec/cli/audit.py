@@ -141,7 +141,7 @@ def _audited(
 
 
 def opened(release: Path) -> tuple[Released, dict[str, Any]]:
-    """What lies in a directory, as an attacker holds it, and what its manifest says."""
+    """The release in a directory, as an attacker holds it, and its manifest."""
     from infrec import artifacts, models
     from infrec.data import Summary
     from infrec.privacy import Released

@@ -1,4 +1,4 @@
-"""What a person sees: tables on standard output, notes and bars on standard error; or one JSON document.
+"""Output of commands: tables on standard output, notes and bars on standard error; or one JSON document.
 
 A distillation shows its loss, its validation, the best so far and the time left.
 """
@@ -59,7 +59,7 @@ def note(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """What went wrong, in one sentence."""
+    """Print an error, in one sentence."""
     console = err()
     console.print("error: ", style="bold red", end="")
     console.print(text, markup=False)
@@ -78,7 +78,7 @@ def saved(path: object) -> None:
 
 
 def interruption() -> str:
-    """What an interrupted command says."""
+    """The message of an interrupted command."""
     return f"interrupted; saved: {', '.join(_saved)}." if _saved else "interrupted; nothing was saved."
 
 
@@ -184,7 +184,7 @@ def _progress_lines(title: str) -> Progress:
 
 
 def reached(stage: str, facts: dict[str, object]) -> str | None:
-    """What one number of users reached, in the search for the fewest that reach a target."""
+    """The quality that one number of users reached, in the search for the fewest that reach a target."""
     share, target = facts.get("share"), facts.get("target")
     if stage != "target" or not isinstance(share, float) or not isinstance(target, float):
         return None
@@ -193,7 +193,7 @@ def reached(stage: str, facts: dict[str, object]) -> str | None:
 
 
 def progress_words(facts: dict[str, object]) -> str:
-    """What a step told, in words; a figure that is not there yet is left out."""
+    """The figures of a step in words; one that is not there yet is left out."""
 
     def known(name: str) -> float | None:
         value = facts.get(name)

@@ -53,7 +53,7 @@ def stats(
     reading: Reading = Reading(),
     json: options.Json = False,
 ) -> None:
-    """What is in the data: users, items, interactions, how they are spread, and what was dropped.
+    """The data in figures: users, items, interactions, how they are spread, and what was dropped.
 
     [bold]Examples[/]
 

@@ -30,7 +30,7 @@ _OWN_OPTIONS = ("users", "mode", "seed")
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What is distilled, and how to read it: here, or in the process that does the work."""
+    """The source of a distillation and how to read it: here, or in the process that does the work."""
 
     data: str
     reading: Reading
@@ -115,7 +115,7 @@ def distilled(
 
 
 def note_checkpoint(place: Path, stopped: str) -> None:
-    """What was saved by a run that was stopped, for the message of the interruption."""
+    """Note the checkpoint of a stopped run, for the message of the interruption."""
     where = stopped.partition(";")[0]
     console.saved(f"a checkpoint in {place} ({where}); the same command with --resume goes on from there")
 
@@ -156,7 +156,7 @@ def ends_on_sigterm() -> Iterator[None]:
 
 
 def show(summary: Summary, record: Card | None, data: str, out: Path, page: Path | None) -> None:
-    """What was made, for a person. page: the card's."""
+    """Print the summary for a person. page: the card's."""
     from infrec.cli import card
 
     about = summary.about

@@ -38,7 +38,7 @@ def fit(
     processes_: int | None,
     index: int | None,
 ) -> dict[str, Any] | None:
-    """What the first process tells of the fit; None on the others, whose part is done with it."""
+    """The document of a fit on the first process; None on the others, whose part is then done."""
     from infrec.data.partitioned import is_partitioned
 
     if not is_partitioned(data):
@@ -114,7 +114,7 @@ def distill(
     processes_: int | None,
     index: int | None,
 ) -> dict[str, Any] | None:
-    """What the first process tells when the summary is in `out`; None on the others.
+    """The document of a distillation on the first process, once its summary is in `out`; None on the others.
 
     place: where the first one keeps checkpoints.
     """

@@ -149,7 +149,7 @@ def _split(
 
 
 def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple[Split, Interactions]:
-    """What `--train-on` names, over the items of the split: a sample's or summary's directory, or any log,
+    """The log that `--train-on` names, over the items of the split: a sample, a summary, or any log,
     read with the same options as the data.
 
     A summary that was continued knows items of earlier periods, and one with (ε, δ) those of a catalogue: the

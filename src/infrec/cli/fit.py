@@ -162,7 +162,7 @@ def fit(
 
 
 def _tell(document: dict[str, Any], out: Path, json: bool, then: str | None = None) -> None:
-    """What was fitted, for a program or for a person."""
+    """Print the fit as JSON, or as a few lines for a person."""
     _, n_bytes = machine.folder_size(out)
     seconds = {**document["seconds"], "total": console.elapsed()}
     if json:

@@ -110,7 +110,7 @@ def join(here: Place) -> Team:
 
 
 def unmet(here: Place, why: str = f"waited {SECONDS_TO_MEET} s") -> str:
-    """What a process says that was left alone before all had met."""
+    """The error message of a process that the others did not join."""
     return (
         f"process {here.index} of {here.count} did not meet the others at {here.coordinator} ({why}); check "
         "that all were started, with the same --coordinator, and that its port is free and reachable."

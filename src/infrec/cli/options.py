@@ -111,7 +111,7 @@ def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
 
 
 def search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
-    """What `--search` tries of a model trained by epochs: its space without what `--set` fixes."""
+    """The search space of a model trained by epochs, without the settings that `--set` fixes; else None."""
     from infrec.models.gradient_model import GradientModel
 
     if not isinstance(model, GradientModel):
@@ -238,7 +238,7 @@ reads_data = with_settings(
 
 
 def what_was_read(log: Interactions) -> list[str]:
-    """What the reader counted and dropped, in words."""
+    """Rows that the reader counted and dropped, in words."""
     return [] if log.report is None else report_lines(log.report)
 
 

@@ -1,4 +1,4 @@
-"""What `infrec distill` does for people's sake: users set aside for an audit; distillation with (ε, δ)."""
+"""Privacy options of `infrec distill`: users set aside for an audit; distillation with (ε, δ)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def settings(
     run: dict[str, Any],
     search: bool,
 ) -> dict[str, Any]:
-    """What `distill` takes for a guarantee; {} without one. Refuses early what would void it."""
+    """Arguments of `distill` for a guarantee; {} without one. Options that would void it are refused here."""
     if epsilon is None and delta is None and noise_multiplier is None:
         if catalogue is not None:
             raise DataError(

@@ -92,7 +92,7 @@ def assemble(
 def item_info(
     source: Source, vocabulary: Vocabulary, item: str | int | None = None, notes: list[str] | None = None
 ) -> pa.Table:
-    """What a table of items says about each item of a vocabulary; null where it says nothing."""
+    """Facts from a table of items about each item of a vocabulary; null where there are none."""
     given = item if item in source.columns else None
     key = str(given) if given is not None else col.find("item", source.columns)
     if key is None:

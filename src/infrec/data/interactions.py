@@ -22,7 +22,7 @@ PARTS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class ReadReport:
-    """What a reader found: `rows` read, `kept` as interactions, and why the others were not."""
+    """Report of a reader: `rows` read, `kept` as interactions, and why the others were not."""
 
     source: str = ""
     rows: int = 0
@@ -185,7 +185,7 @@ class Interactions:
 
     # ---- ways to another one ------------------------------------------------------------------------------
     def with_matrix(self, matrix: sp.csr_array, *, time: NDArray[np.int64] | None = None) -> Interactions:
-        """The same users and items with other interactions."""
+        """A log of these users and items with other interactions."""
         return replace(self, matrix=canonical(matrix), time=time, parts=None)
 
     def select_users(self, rows: NDArray[np.integer]) -> Interactions:
@@ -203,7 +203,7 @@ class Interactions:
         )
 
     def align_items(self, items: Vocabulary) -> Self:
-        """The same interactions in the columns of another item vocabulary; refuses to lose any."""
+        """These interactions in the columns of another item vocabulary; refuses to lose any."""
         if items == self.items:
             return self
         to = items.positions(self.items.ids)

@@ -52,7 +52,7 @@ SMALLEST = 1 << 10
 
 @dataclass
 class _Found:
-    """What the first pass learnt; one entry per block in each list."""
+    """Results of the first pass; one entry per block in each list."""
 
     sizes: list[int] = field(default_factory=list)
     users: list[pa.Array] = field(default_factory=list)
@@ -305,7 +305,7 @@ def _info(tables: list[pa.Table], numbers: list[NDArray[np.int32]], n_items: int
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What a partition holds: rows of its file, distinct pairs, and interactions by user and by item."""
+    """One written partition: rows of its file, distinct pairs, and interactions by user and by item."""
 
     file: str
     rows: int

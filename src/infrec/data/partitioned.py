@@ -75,7 +75,7 @@ class PartitionedLog:
 
     @property
     def report(self) -> ReadReport:
-        """What was dropped when it was prepared."""
+        """The reader's report from when the dataset was prepared: rows kept and dropped."""
         m = self.manifest
         return ReadReport(m["source"], m["rows"], m["interactions"], m["dropped"], tuple(m["notes"]))
 

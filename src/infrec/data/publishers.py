@@ -149,7 +149,7 @@ def _items(ids: list[str], titles: list[str], genres: list[str] | None, name: st
 
 
 def _if(name: str, names: set[str], make: Callable[[], Source | None]) -> Source | None:
-    """What `make` makes, where there is a file of that name (with whatever ending)."""
+    """The source that `make` opens, where there is a file of that name (with any ending); else None."""
     return make() if any(found == name or found.startswith(name + ".") for found in names) else None
 
 

@@ -33,7 +33,7 @@ class Source(Protocol):
     def blocks(
         self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
     ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
-        """The same in order, about `rows` at a time, in memory that does not grow with the source."""
+        """These columns in blocks of about `rows`, in order, in memory that does not grow with the source."""
         ...
 
 

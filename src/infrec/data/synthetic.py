@@ -53,7 +53,7 @@ def generate(
 
 
 def tables(users: int, items: int, interactions: int, seed: int) -> tuple[pa.Table, pa.Table]:
-    """The same as two tables: user, item, rating, timestamp; and item, title, genres."""
+    """A generated log as two tables: user, item, rating, timestamp; and item, title, genres."""
     world = World(users, items, interactions, seed)
     return pa.Table.from_batches(
         [_block(world, number) for number in range(world.blocks)], SCHEMA
@@ -115,7 +115,7 @@ def _blocks(world: World, threads: int) -> Iterator[pa.RecordBatch]:
 
 
 def _regrouped(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of exactly `rows`, and a last one."""
+    """Rows of record batches in tables of exactly `rows`, and a last one."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -233,7 +233,7 @@ def _exactly(
     drawn: NDArray[np.int64],
     item_bits: int,
 ) -> NDArray[np.int64]:
-    """What very active users still miss: the largest of log popularity + Gumbel noise; none repeats."""
+    """Items that very active users still miss: the largest of log popularity + Gumbel noise; none repeats."""
     low = _SEQUENCE_BITS + _KIND_BITS
     out = [kept]
     owner, item = kept >> (low + item_bits), kept & ((1 << item_bits) - 1)

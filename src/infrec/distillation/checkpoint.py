@@ -42,7 +42,7 @@ class RunDirectory(checkpoints.RunDirectory):
         return self._told(team, found)
 
     def _told(self, team: Team, found: Artifact | None) -> Artifact | None:
-        """What the first process has found, on every process."""
+        """The checkpoint that the first process has read, on every process."""
         told = None
         if found is not None:
             shapes = {name: (array.dtype.str, array.shape) for name, array in found.arrays.items()}

@@ -266,7 +266,10 @@ def _full_quality(train: Interactions, val: Interactions, progress: Progress) ->
 
 
 def _judge(train: Interactions, val: Interactions) -> Callable[[Summary], float]:
-    """The same of ∞-AE on a summary: by the same list length, which few items shorten, for the same users."""
+    """A function from a summary to the HR@100 on validation, in percent, of ∞-AE fitted on that summary.
+
+    Users and list length are those of `_full_quality`: with fewer than 500 items the lists are shorter.
+    """
     from infrec.models import InfiniteAE
     from infrec.models.selection import validation_score
 

@@ -1,4 +1,4 @@
-"""What is promised: ε and δ, between which logs, by which mechanism, and what is not covered.
+"""The promise of (ε, δ): between which logs it holds, by which mechanism, and what it does not cover.
 
 How much noise an ε needs, and which ε a noise gives, is said by dp-accounting (the extra `privacy`), never
 by us. The distillation itself takes the noise, so it also runs where the accountant is not installed; ε is

@@ -1,4 +1,4 @@
-"""What everybody else's data predict for each user: targets into which the user's own items never enter.
+"""Leave-one-out targets: each user's scores by a model fitted on all other users, never on the user's items.
 
 A summary that is trained to predict a user's own items learns that user by heart. So the targets come from an
 item model (EASE: a ridge regression in which no item explains itself) that was fitted without the user:

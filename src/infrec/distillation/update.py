@@ -131,7 +131,7 @@ def over(log: Interactions, items: Vocabulary, known: Interactions | None = None
 
 
 def split_over(split: Split, items: Vocabulary, known: Interactions | None = None) -> Split:
-    """The same for every part of a split."""
+    """A split whose three parts are in the columns of a larger vocabulary."""
     train, val, test = (over(part, items, known) for part in (split.train, split.val, split.test))
     return Split(train, val, test, name=split.name)
 
@@ -145,7 +145,7 @@ def _columns(matrix: sp.csr_array, to: NDArray[np.int64], width: int) -> sp.csr_
 
 
 def _info(items: Vocabulary, *logs: Interactions | None) -> pa.Table | None:
-    """What the logs know of each item, the first that knows it."""
+    """Titles, genres and other facts of each item, from the first log that has them."""
     found: dict[str, Any] = {}
     for log in logs:
         if log is None or log.item_info is None:

@@ -32,7 +32,7 @@ _CPU_ROWS, _GPU_ROWS = 128, 2048  # users of a block: what stays in a cache, or 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a validation says: the criterion's best value, the λ that reached it, and every metric there."""
+    """Result of a validation: the criterion's best value, the λ that reached it, and all metrics there."""
 
     value: float
     reg: float

@@ -172,7 +172,7 @@ class JaxProcesses:
         return self._do(self._movers[after], self._spread(mine))
 
     def _do(self, function: Callable[..., Any], *arrays: Any) -> NDArray[Any]:
-        """What this process holds of the result. A process that is gone shows here."""
+        """This process's part of the result; raises where another process has ended."""
         import jax
 
         try:
@@ -203,7 +203,7 @@ class JaxProcesses:
 
 
 def lost() -> str:
-    """What a process says when another one has left it."""
+    """The error message of a process that has lost another one."""
     return (
         "another of the processes has ended or cannot be reached, and its own message says why; the result "
         "was not written, so start all of them again (with --resume where there is a checkpoint)."

@@ -84,7 +84,7 @@ def squared_norms(x: sp.csr_array, dtype: DTypeLike = np.float32) -> Float[np.nd
 def scaled(
     x: sp.csr_array, rows: NDArray[Any] | None = None, columns: NDArray[Any] | None = None
 ) -> sp.csr_array:
-    """The same entries times a number for their row and one for their column, in x's own dtype."""
+    """x with each entry times a number for its row and one for its column, in x's own dtype."""
     data = x.data.astype(np.float64)
     if rows is not None:
         data *= np.repeat(rows, np.diff(x.indptr))

@@ -90,7 +90,7 @@ class Features:
 
 @dataclass
 class Sums:
-    """What one pass over the rows adds up, in float64."""
+    """Sums of one pass over the rows, in float64: all that the solve needs of them."""
 
     products: Float[np.ndarray, "centres centres"]  # ZᵀZ, its upper triangle
     targets: Float[np.ndarray, "centres columns"]  # ZᵀY
@@ -158,7 +158,7 @@ class Sums:
 
 
 def checked(alpha: Float[np.ndarray, "centres columns"]) -> Float[np.ndarray, "centres columns"]:
-    """The same, after a look at whether it is finite."""
+    """α, after checking that it is finite."""
     if not np.isfinite(alpha.sum(dtype=np.float64)):
         raise SolveError(f"the solve with {len(alpha)} centres overflowed; use a larger reg or float64.")
     return alpha

@@ -31,7 +31,7 @@ _SPARSE_COST = 9.0
 
 
 def shift(diagonal: Float[np.ndarray, " n"], *, reg: float, scale: Scale) -> float:
-    """What is added to the diagonal of K: reg · s."""
+    """The number reg · s that is added to the diagonal of K."""
     if scale not in ("mean_diagonal", "absolute"):
         raise ConfigError(f"scale is {scale!r}; expected 'mean_diagonal' or 'absolute'.")
     if not reg >= 0 or not np.isfinite(reg):
@@ -90,7 +90,7 @@ def repeated_rows(rows: sp.csr_array) -> int:
 
 
 def lost_in_rounding(n: int, dtype: np.dtype[Any]) -> float:
-    """What a sum of n terms may be wrong by, of the largest: four times the usual √n roundings."""
+    """Rounding error of a sum of n terms, as a share of the largest: four times the usual √n roundings."""
     return float(4 * np.sqrt(n) * np.finfo(dtype).eps)
 
 

@@ -113,7 +113,7 @@ class TiledRidge:
         return alpha
 
     def solve_block(self, first: int = 0, rows: NDArray[Any] | None = None) -> Float[Any, "padded columns"]:
-        """The same for the block of items that begins at `first`, left on the device; rows past n are 0."""
+        """(L Lᵀ)⁻¹ X of the block of items from `first` on, left on the device; rows past n are 0."""
         scale = np.zeros(self.tiles * self.tile, np.float32)
         scale[: self.n] = 1.0 if rows is None else rows
         block = self._do.right_side(self._x, scale, first, self.columns)

@@ -1,6 +1,6 @@
-"""What else a list is: how much of the catalogue it shows, how surprising, and how popular its items are.
+"""Coverage, novelty and popularity of lists: how much of the catalogue they show, and how well known it is.
 
-How much made or chosen users look like a log's: what is popular, and what goes together.
+Likeness of synthetic or sampled users to a log's: which items are popular, and which occur together.
 
 Rows are users, values weights: a fractional entry counts as that part of an item.
 """

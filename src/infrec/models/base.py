@@ -191,7 +191,7 @@ class Recommender(ABC):
     # ---- scores --------------------------------------------------------------------------------------------
     @property
     def log(self) -> Interactions:
-        """What the model was fitted on: its vocabularies and histories."""
+        """The log that the model was fitted on: its vocabularies and histories."""
         if self._log is None:
             raise NotFittedError(f"this {self.name} model is not fitted; call fit(interactions) first.")
         return self._log
@@ -320,10 +320,10 @@ class Recommender(ABC):
 
     @abstractmethod
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """What must be stored beside settings and histories."""
+        """Arrays to store beside settings and histories."""
 
     def _tables(self) -> dict[str, pa.Table]:
-        """What must be stored as tables, beside users, items and interactions."""
+        """Tables to store beside users, items and interactions."""
         return {}
 
     @abstractmethod

@@ -100,7 +100,7 @@ class EASE(Recommender):
         return gram.sparse_times(histories, self.weights)
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
-        """What each item's presence adds to the score of this one: its column of B."""
+        """The weight of each item in the score of this one: its column of B."""
         return self.weights[:, item]
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

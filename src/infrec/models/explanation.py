@@ -77,7 +77,7 @@ def explain(model: InfiniteAE | InfiniteAEPlus, history: Sequence[object], item:
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """What stands behind the scores of some items: the numbers of several `Explanation`s, as arrays.
+    """Contributions to the scores of some items: the numbers of several `Explanation`s, as arrays.
 
     by_item: items of the history × explained items; by_user: training users × explained items; beside: what
     of each score comes from no user (the item side of ∞-AE-plus).

@@ -1,4 +1,4 @@
-"""What models trained by epochs share: settings, early stopping, padding, known users.
+"""Base of the models trained by epochs: settings, early stopping, padding, known users.
 
 `epochs="auto"`, the default, stops early: on the validation data that `fit` is given, or else on an inner
 holdout, after which the model is trained on everything for as many epochs as were best there.
@@ -95,7 +95,7 @@ class GradientModel(Recommender):
     def _adopt(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
     ) -> dict[str, NDArray[Any]]:
-        """What is kept of the trainer's parameters, without their padding: what scores need."""
+        """The trainer's parameters that scores need, without their padding."""
 
     def hyper(self, log: Interactions) -> dict[str, float]:
         """The numeric settings that a compiled function takes as arguments."""
@@ -125,7 +125,7 @@ class GradientModel(Recommender):
         return None
 
     def room(self, log: Interactions) -> PaddedSizes | None:
-        """What shapes are made for, where several logs are to share a compiled function."""
+        """Padded sizes, where several logs are to share a compiled function."""
         return None
 
     # ---- training ------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class GradientModel(Recommender):
         progress: Progress = silent,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
-        """As every model; `checkpoint` is a directory from which a killed fit goes on when called again."""
+        """Fit in place; `checkpoint` is a directory from which a killed fit goes on when called again."""
         self._checkpoint = None if checkpoint is None else Path(checkpoint)
         super().fit(interactions, validation=validation, progress=progress)
         self._watch = self._checkpoint = None  # they belonged to this fit

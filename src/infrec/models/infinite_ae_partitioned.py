@@ -50,7 +50,7 @@ _JUDGED = 512  # judges whose scores exist at a time, on all processes together
 
 @dataclass
 class Streamed:
-    """What a fit found: α on the first process (None on the others), the centres, what was tried and read."""
+    """Result of a fit: α on the first process (None on the others), centres, candidates, what was read."""
 
     alpha: NDArray[np.floating[Any]] | None
     centres: Interactions
@@ -241,7 +241,7 @@ class _Fit:
         return (users >= first) & (users < last["first_user"] + last["users"])
 
     def _read(self) -> dict[str, Any]:
-        """What this process read, of all there is."""
+        """Partitions and bytes that this process read, of all there are."""
         partitions, files = self.dataset.partitions, self.dataset.manifest["files"]
         mine = [partitions[number] for number in self.parts]
         return {

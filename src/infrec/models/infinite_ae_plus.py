@@ -334,7 +334,7 @@ class InfiniteAEPlus(Recommender):
         return self.core.centres
 
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        """The same for several items at once: a CSR row and columns in, arrays out."""
+        """Contributions to the scores of several items at once, for one history (a CSR row)."""
         parts = self.core.contributions(self._weighted(history), items)
         if self._weights is None:
             return parts
@@ -345,7 +345,7 @@ class InfiniteAEPlus(Recommender):
         )
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
-        """What a history of this item alone adds to every score: score({item}) − score({})."""
+        """Scores of a history of this item alone, less those of an empty one: score({item}) − score({})."""
         one = sp.csr_array(([1.0], ([0], [item])), shape=(2, self.log.n_items), dtype=np.float32)
         with_it, without = self._score(one)
         return with_it - without

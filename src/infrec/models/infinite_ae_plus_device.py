@@ -41,7 +41,7 @@ class _Scores:
 
 
 class DeviceTrial(Trial):
-    """The same qualities as `Trial`'s, up to the rounding of float32."""
+    """`Trial` on an accelerator: equal qualities up to the rounding of float32."""
 
     def __post_init__(self) -> None:
         import jax
@@ -141,7 +141,7 @@ class DeviceTrial(Trial):
 
 @cache
 def _functions(sample: int) -> SimpleNamespace:
-    """What is compiled, once for a shape; the last `sample` rows of all scores are the sample's."""
+    """The compiled functions, once for a shape; the last `sample` rows of all scores are the sample's."""
     import jax
     import jax.numpy as jnp
     from jax import lax

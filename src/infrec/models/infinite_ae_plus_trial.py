@@ -186,7 +186,7 @@ def spread(n: int) -> NDArray[np.integer]:
 
 
 def ratio(user_scale: float, item_scale: float) -> float:
-    """What brings the item side to the scale of the user side."""
+    """The factor that brings the item side to the scale of the user side."""
     return user_scale / item_scale if item_scale > 0 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""What everybody likes, for everybody: the baseline that any model has to beat."""
+"""Popularity: the most popular items for everybody, the baseline that any model has to beat."""
 
 from __future__ import annotations
 

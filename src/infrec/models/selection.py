@@ -42,7 +42,7 @@ class Candidate:
         object.__setattr__(self, "rungs", tuple((int(epochs), score) for epochs, score in self.rungs))
 
     def without_solution(self, failure: str) -> Candidate:
-        """The same, after it was chosen on a part of the interactions and could not be fitted on all."""
+        """This candidate, chosen on a part of the interactions, marked as impossible to fit on all."""
         return replace(self, error=f"on all interactions, {failure}")
 
 

@@ -91,7 +91,7 @@ def contents(name: str, artifact: Artifact) -> tuple[dict[str, Any], list[Candid
 
 
 def _candidate(artifact: Artifact, entry: Any) -> Candidate:
-    """What was tried, with numbers where there should be numbers and words where words."""
+    """One candidate from the manifest, after checking its numbers and words."""
     found = Candidate(**entry)
     numbers = [
         found.seconds,

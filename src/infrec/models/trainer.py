@@ -51,7 +51,7 @@ _ADAM = optax.scale_by_adam()
 
 @dataclass(frozen=True)
 class Step:
-    """What a loss may look at: a mini-batch of users, the log, and randomness of its own."""
+    """Inputs of a loss: a mini-batch of users, the log, and a random key of its own."""
 
     batch: Batch
     key: Array
@@ -79,14 +79,14 @@ class Program(Protocol):
         """The parameters before the first step, of padded shapes; padding is 0 and must stay 0."""
 
     def constants(self, sizes: Sizes, log: Interactions) -> Any:
-        """What the loss needs of the log beside the interactions themselves."""
+        """Constants of the log that the loss needs beside the interactions."""
 
     def loss(self, params: Params, step: Step, hyper: Mapping[str, Array]) -> Array:
         """The loss of a mini-batch. `hyper` are the model's numeric settings, which cost no compilation."""
 
 
 class Trainable(Protocol):
-    """What a training is of: a model, or anything else with a `Program`."""
+    """A model that can be trained, or anything else with a `Program`."""
 
     name: ClassVar[str]
     every: ClassVar[int]
@@ -224,7 +224,7 @@ class Training:
 
     @property
     def best_parameters(self) -> dict[str, np.ndarray]:
-        """What `best` is made of, padded as in training: another training can start from it."""
+        """Parameters of `best`, padded as in training: another training can start from them."""
         return self._parameters() if self._best is None else self._best
 
     def model(self) -> Any:

@@ -1,4 +1,4 @@
-"""What the paper argues for inside Distill-CF: each choice against its alternatives."""
+"""Ablation of Distill-CF: each choice that the paper argues for, against its alternatives."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _key(settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """What a record's distillation was told, without what made it a quick one."""
+    """Settings of a record's distillation, without those that made it a quick one."""
     quick = record["configuration"]["quick"]
     settings = record["configuration"]["data"]["settings"]
     return {name: value for name, value in settings.items() if not (quick and name in QUICK_STEPS)}

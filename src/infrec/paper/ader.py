@@ -63,7 +63,7 @@ def share(weight: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What an update knows of the past. known: the items up to now, with those of the new data.
+    """Memory of the past for an update. known: the items up to now, with those of the new data.
 
     start, steps: the parameters to go on from, and the steps that made them; None: from the beginning.
     exemplars, taught: histories to replay, and the probabilities that the model before gives every item for
@@ -193,7 +193,7 @@ class UpdatedMVAE(MVAE):
         return scores
 
     def probabilities(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        """What the model says of every known item: the softmax that a later update is held to."""
+        """Probability of every known item, by softmax over their scores: a later update is held to it."""
         scores = super()._score(histories)
         scores[:, ~self.memory.known] = -np.inf
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))

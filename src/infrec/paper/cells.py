@@ -37,7 +37,7 @@ def _frozen(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Data:
-    """What a model is fitted on: the train part, with noise, then made smaller.
+    """The data that a model is fitted on: the train part, with noise, then made smaller.
 
     source: `full`, a sampler's strategy, `distill-cf`, or `periods`. users: how many; None for all. noise:
     percent of the items that are flipped for each user before sampling. settings: of the distillation, or
@@ -106,7 +106,7 @@ class Cell:
 
     @cached_property
     def configuration(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The cell as JSON holds it."""
         attack = {"attack": dict(self.attack)} if self.attack else {}  # only there: others keep their hash
         return {
             "dataset": self.dataset,
@@ -128,7 +128,7 @@ class Cell:
 
     @property
     def tags(self) -> set[str]:
-        """What `--only` can name."""
+        """The words by which `--only` can name this cell."""
         words = {self.data.source, self.data.name, *(fit.model for fit in self.fits), self.label}
         if self.data.users is not None:
             words.add(str(self.data.users))

@@ -47,7 +47,7 @@ ROOMS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # periods that a compiled function o
 
 @dataclass
 class State:
-    """What is carried from one period to the next, and what was measured on the way."""
+    """State that goes from one period to the next, with the measurements so far."""
 
     done: int = 0  # periods
     known: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))

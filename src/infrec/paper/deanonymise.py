@@ -72,7 +72,7 @@ def measured(cell: Cell, log: Interactions, released: Interactions, progress: Pr
 
 
 def copy_of(log: Interactions, reveal: float, noise: float, *, seed: int) -> sp.csr_array:
-    """What the attacker knows of each user: a share of the items, then flips; 0/1.
+    """The attacker's copy of each user's history: a share of the items, then flips; 0/1.
 
     Of everybody at least one item is known and, unless everything is, one is not (where there are two).
     """
@@ -152,7 +152,7 @@ def line(model: str, shares: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Level:
-    """What the attacker's copy is like. reveal: share of each history. noise: percent of items flipped."""
+    """Quality of the attacker's copy. reveal: share of each history. noise: percent of items flipped."""
 
     reveal: float
     noise: float
@@ -178,13 +178,13 @@ def attack_cells(plan: Plan, levels: Sequence[Level], of_sample: Sequence[Level]
 
 # ---- reading the records ---------------------------------------------------------------------------------
 def found(rows: Rows, source: str, level: Level, metric: str = IDENTIFIED) -> Row | None:
-    """What the attack on a release found: by matching, or with ∞-AE."""
+    """The row of an attack on a release: by matching, or with ∞-AE."""
     model = "matching" if source == SAMPLED else "infinite-ae"
     return rows.get(source=source, label=level.label, model=model, metric=metric)
 
 
 def by_popularity(rows: Rows, level: Level) -> Row | None:
-    """What guessing the popular items finds where there are no rows to match."""
+    """The row of guessing popular items, which stands where there are no rows to match."""
     return rows.get(source=DISTILLED, label=level.label, model="poprec", metric=IDENTIFIED)
 
 

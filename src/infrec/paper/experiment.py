@@ -1,4 +1,4 @@
-"""What an experiment is and what it is run with: all of it plain data."""
+"""An experiment and the plan it is run with, as plain data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BEYOND = "beyond the paper"  # the source of an experiment whose claims are ours
 # ---- before: what is to be run ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Plan:
-    """What a grid is made for. users: of each dataset's train part. selected: committed settings of a model.
+    """The plan of a grid. users: of each dataset's train part. selected: committed settings of a model.
 
     search: seconds for searching the settings of a trained model, instead of the committed ones.
     """
@@ -78,7 +78,7 @@ class Plan:
         ]
 
     def shorter(self, model: str) -> dict[str, object]:
-        """What makes the training of a model a quick one."""
+        """Settings that make the training of a model a quick one."""
         from infrec import models
 
         by_epochs = model not in CLOSED_FORM and "epochs" in models.create(model).selected

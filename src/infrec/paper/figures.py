@@ -73,7 +73,7 @@ def style_of(series: str, at: int) -> Style:
 
 
 def called(series: str) -> str:
-    """What a series is called in the legend and in tables."""
+    """The name of a series in the legend and in tables."""
     return ", ".join(name(word) for word in series.split("|"))
 
 

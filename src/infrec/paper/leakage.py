@@ -1,4 +1,4 @@
-"""What summaries give away, beside what they are worth: the appendix on anonymity, attacked anew."""
+"""Leakage of summaries beside their quality: the paper's appendix on anonymity, with other attacks."""
 
 from __future__ import annotations
 

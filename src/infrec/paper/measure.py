@@ -1,4 +1,4 @@
-"""What running a cell means: data in, models fitted, everything measured; one record out.
+"""Measuring a cell: data in, models fitted, everything measured; one record out.
 
 Distilled summaries, made once and kept: every experiment that needs the same one finds it here.
 
@@ -107,7 +107,7 @@ def _fitted_and_measured(
 def _data(
     cell: Cell, split: Split, train: Interactions, folder: Path, progress: Progress
 ) -> tuple[Interactions, dict[str, Any]]:
-    """What the models are fitted on, and the figures about it that belong in the record."""
+    """The log that the models are fitted on, and the figures about it that belong in the record."""
     chosen, about = train, {}
     if cell.data.source == DISTILLED:
         noisy_split = Split(train, split.val, split.test, split.name)
@@ -262,7 +262,7 @@ def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
 
 
 def sizes(dataset: str) -> Mapping[str, int]:
-    """What a plan needs to know of a dataset."""
+    """Users, items and interactions of a dataset's train part, which a plan is made by."""
     train = load(dataset).train
     return {"users": train.n_users, "items": train.n_items, "interactions": train.n_interactions}
 
@@ -307,7 +307,7 @@ def distilled_summary(
 
 
 def summary_facts(made: Summary) -> dict[str, Any]:
-    """What is worth recording of a summary: how it was made and how sparse it is."""
+    """Facts about a summary for its record: how it was made and how sparse it is."""
     weights = made.matrix.data
     about = {
         name: made.about.get(name)

@@ -1,4 +1,4 @@
-"""What models, samplers and settings are called in tables, figures and sentences."""
+"""Names of models, samplers and settings in tables, figures and sentences."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FIGURE_HEAD = ("panel", "series", "x", "value", "low", "high", "seeds")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of the records behind a page."""
+    """Facts about the records behind a page."""
 
     records: int = 0
     damaged: int = 0

@@ -17,7 +17,7 @@ SEARCH_SECONDS = 120.0  # for each trained model, where `search` asks for a new 
 
 
 def chosen_datasets(experiment: Experiment, asked: Sequence[str], *, quick: bool) -> tuple[str, ...]:
-    """What was asked for; else the experiment's datasets on this machine; for a quick look, `demo`."""
+    """The datasets asked for; else `demo` for a quick look, or those of the experiment on this machine."""
     if asked:
         return tuple(dict.fromkeys(asked))
     if quick:

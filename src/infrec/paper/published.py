@@ -1,4 +1,4 @@
-"""What the paper states in figures: Table 1 and the data table.
+"""Numbers that the paper states: Table 1 and the data table.
 
 Sachdeva, Dhaliwal, Wu, McAuley: Infinite Recommendation Networks: A Data-Centric Approach (NeurIPS 2022).
 `published.csv` is Table 1 as published; LightGCN on Netflix "timed out" there and has no value.

@@ -118,7 +118,7 @@ def _write(handle: int, data: bytes, end: int) -> None:
 
 
 def elsewhere(root: Path, own: Path) -> dict[str, Record]:
-    """What the other experiments under `root` have measured, by cell: it need not be measured again."""
+    """Records of the other experiments under `root`, by cell: these cells need not be measured again."""
     found: dict[str, Record] = {}
     for path in sorted(root.glob(f"*/{FILE}")):
         if path.parent.resolve() != own.resolve():

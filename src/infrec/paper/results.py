@@ -113,7 +113,7 @@ class Results:
 
     @classmethod
     def at(cls, root: Path, name: str) -> Results:
-        """What the records under `root` hold for an experiment."""
+        """Results of an experiment, from its records under `root`."""
         found = Records(root / name).read().values()
         # Where a dataset was also measured in earnest, its quick records have served their purpose.
         earnest = {r["configuration"]["dataset"] for r in found if not of_a_look(r)}
@@ -139,7 +139,7 @@ def _with_short_names(records: Sequence[Record]) -> list[Record]:
 
 
 def data_of(record: Record) -> Data:
-    """What the models of a record were fitted on."""
+    """The data that the models of a record were fitted on."""
     data = record["configuration"]["data"]
     return Data(data["source"], data["users"], data["noise"], pairs(**data["settings"]))
 

@@ -28,7 +28,7 @@ SECONDS_BETWEEN_LOOKS = 0.5  # at a cell that another process has
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a cell: its record; or why there is none; or neither, when another process has it."""
+    """Outcome of a cell: its record; or why there is none; or neither, when another process has it."""
 
     cell: Cell
     record: Record | None = None

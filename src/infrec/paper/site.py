@@ -37,7 +37,7 @@ def build(root: Path, names: Sequence[str] | None = None) -> list[Path]:
 
 
 def read(root: Path, experiment: Experiment) -> tuple[Findings, pages.Facts]:
-    """What an experiment's records say, and what is known about them."""
+    """The findings of an experiment's records, and the facts about these records."""
     results = Results.at(root, experiment.name)
     records = Records(root / experiment.name)
     records.read()

@@ -54,7 +54,7 @@ class Audit:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self, *, ids: bool = True) -> dict[str, Any]:
-        """As JSON can hold it. ids=False: without users' ids, for whatever may be passed on."""
+        """The audit as JSON can hold it. ids=False: without users' ids, for files that may be passed on."""
         found = asdict(self)
         return found if ids else {name: value for name, value in found.items() if name != "worst"}
 

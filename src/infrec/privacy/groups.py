@@ -112,7 +112,7 @@ def picked(
 
 
 def kept(histories: sp.csr_array, chosen: NDArray[np.bool_]) -> sp.csr_array:
-    """The same rows with only the chosen entries."""
+    """Histories with only the chosen entries."""
     row = np.repeat(np.arange(histories.shape[0]), np.diff(histories.indptr))
     where = (row[chosen], histories.indices[chosen])
     return canonical(sp.csr_array((histories.data[chosen], where), shape=histories.shape))

@@ -119,7 +119,7 @@ def owners(
 def auxiliary(
     everybody: sp.csr_array, known: int, wrong: int, support: NDArray[np.integer], rng: np.random.Generator
 ) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """What the attacker knows: `known − wrong` items of each history and `wrong` popular ones from elsewhere.
+    """The attacker's knowledge: `known − wrong` items of each history and `wrong` popular ones of others.
 
     Only of people who have that many items; their numbers come second.
     """

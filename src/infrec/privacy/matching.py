@@ -59,7 +59,7 @@ class Matches:
         return self.accepted & (self.index != truth)
 
     def at(self, eccentricity: float) -> Matches:
-        """The same matches under another threshold."""
+        """Matches under another threshold."""
         accepted = (self.index >= 0) & (self.ties == 1) & (self.eccentricity >= eccentricity)
         return replace(self, accepted=accepted)
 

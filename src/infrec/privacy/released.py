@@ -1,4 +1,4 @@
-"""What an attacker holds: the rows that were released and a model of them."""
+"""A release as an attacker holds it: the released rows and a model of them."""
 
 from __future__ import annotations
 

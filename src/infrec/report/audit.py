@@ -72,7 +72,7 @@ def aside(audit: Audit) -> str:
 
 
 def guarantee(claim: Mapping[str, Any] | None) -> str:
-    """What is promised, to whom, and everything that is not."""
+    """The paragraph about the guarantee: what is promised, to whom, and what is not."""
     if not claim:
         return ""
     epsilon = "ε not computed (dp-accounting is not installed)"

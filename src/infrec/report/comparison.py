@@ -97,7 +97,7 @@ def _lead_sentences(record: Comparison) -> str:
 
 
 def _beyond(record: Comparison) -> str:
-    """What accuracy does not say: breadth, surprise, settings and time."""
+    """The table beside accuracy: coverage, novelty, settings and time of each model."""
     metrics = [metric for metric in BEYOND if metric in record.models[0].metrics]
     rows = [
         [

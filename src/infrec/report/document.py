@@ -1,4 +1,4 @@
-"""What a page shows, as plain records: figures, tables, values, claims with their verdicts."""
+"""Parts of a page, as plain records: figures, tables, values, claims with their verdicts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Findings:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def without_verdicts(self, datasets: Sequence[str]) -> Findings:
-        """The same, but a quick look at these datasets decides nothing."""
+        """Findings without verdicts on these datasets, of which there is only a quick look."""
         claims = [
             replace(one, verdict="cannot be tested here", figures=f"a quick look only: {one.figures}")
             if one.dataset in datasets

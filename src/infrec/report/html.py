@@ -1,4 +1,4 @@
-"""What every page is put together from: the document around it, figures, tables, things to unfold."""
+"""Pieces of every HTML page: the document around it, figures, tables, parts to unfold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report is made of: plain records, written once by whoever measured and only formatted here."""
+"""Records of a comparison, as plain data: written once by the code that measures, only formatted here."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def losses(params: Params, real: Any, made: Any, given: Any, penalty: Any, prese
 
 
 def profiles(log: Interactions, size: int) -> NDArray[np.float32]:
-    """What is known of each user in a few numbers: how much they did, and which kinds of items.
+    """Profiles of users in a few numbers: how many items, and which kinds of items.
 
     The logarithm of the number of items, and the leading directions of the histories (each divided by the
     root of its length), all brought to mean 0 and variance 1; zeros where the log has fewer directions.

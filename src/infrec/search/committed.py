@@ -28,7 +28,7 @@ FOLDER = Path("results/selected")
 
 @dataclass(frozen=True)
 class Selected:
-    """What was chosen for a model on a dataset, and how.
+    """Settings chosen for a model on a dataset, and how they were found.
 
     settings: every setting of the model. score: on validation, in percent; `search["criterion"]` says what.
     search: seed, seconds, how many of how many were tried, and each candidate: settings, rungs, why dropped.

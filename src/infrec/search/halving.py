@@ -25,7 +25,7 @@ Validate = Callable[[Recommender], float]
 
 
 class Training(Protocol):
-    """What the search asks of a training: that it can pause, and that pausing changes nothing."""
+    """A training as the search sees it: it can pause, and pausing changes nothing."""
 
     @property
     def epoch(self) -> int:

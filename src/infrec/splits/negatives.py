@@ -31,7 +31,7 @@ def evaluation_negatives(split: Split, n: int = 50, *, seed: int = 42) -> NDArra
 def block_negatives(
     train: sp.csr_array, test: sp.csr_array, block: int, n: int = 50, *, seed: int = 42
 ) -> NDArray[np.int64]:
-    """The same for the users of one block (block · BLOCK and the next ones), by themselves."""
+    """Negatives of the users of one block (block · BLOCK and the next ones); see `evaluation_negatives`."""
     if n < 1:
         raise ConfigError(f"{n} negatives were asked for; expected 1 or more.")
     some = slice(block * BLOCK, (block + 1) * BLOCK)

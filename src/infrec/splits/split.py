@@ -36,12 +36,12 @@ class Split:
 
     @property
     def test_context(self) -> sp.csr_array:
-        """What is known of each user at test time: train and validation together, 0/1 where the data is."""
+        """History of each user at test time: train and validation together, 0/1 where the data is."""
         return self.train.matrix.maximum(self.val.matrix)
 
 
 def keep(log: Interactions, wanted: NDArray[np.bool_]) -> Interactions:
-    """The same users and items with only the wanted interactions; `wanted` is in CSR order."""
+    """A log of all users and items with only the wanted interactions; `wanted` is in CSR order."""
     matrix = log.matrix
     upto = np.cumsum(wanted, dtype=matrix.indptr.dtype)
     ends = matrix.indptr.copy()
