@@ -15,10 +15,11 @@ from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
 from infrec.models.infinite_ae_plus import START
-from infrec.serve.answers import RecommendQuery, explain, recommend
+from infrec.serve.answers import explain, recommend
 from infrec.serve.catalogue import Catalogue
 from infrec.serve.errors import Problem
 from infrec.serve.loading import Source, load, sources
+from infrec.serve.schemas import ExplainRequest, RecommendRequest
 from infrec.serve.served_model import Served
 from infrec.serve.workers import attach, publish
 
@@ -29,7 +30,7 @@ def served(folders: Path) -> Served:
 
 
 def asked(served: Served, **query: Any) -> dict[str, Any]:
-    (answer,) = recommend(served, [RecommendQuery(**query)])
+    (answer,) = recommend(served, [RecommendRequest(**query)])
     assert isinstance(answer, bytes), answer
     return json.loads(answer)
 
@@ -59,12 +60,13 @@ def test_a_batch_gives_everybody_what_they_get_alone_to_the_last_bit(
         served = load(Source("other", tmp_path / "other"))
     rng = np.random.default_rng(1)
     queries = [
-        RecommendQuery(history=rng.choice(np.arange(100, 140), n, replace=False).tolist()) for n in range(24)
+        RecommendRequest(history=rng.choice(np.arange(100, 140), n, replace=False).tolist())
+        for n in range(24)
     ]
     queries += [
-        RecommendQuery(user=3, k=40),
-        RecommendQuery(history=[101], genres=["drama"]),
-        RecommendQuery(history=[101], only=[102, 103]),
+        RecommendRequest(user=3, k=40),
+        RecommendRequest(history=[101], genres=["drama"]),
+        RecommendRequest(history=[101], only=[102, 103]),
     ]
     together = recommend(served, queries)
     assert together == [recommend(served, [query])[0] for query in queries]
@@ -88,13 +90,13 @@ def test_filters(served: Served) -> None:
     crime = asked(served, history=[100], genres=["CRIME"], k=1000)["items"]
     assert len(crime) == 10 and all("Crime" in item["genres"] for item in crime)
     for query, word in (({"only": ["x"]}, "only"), ({"genres": ["Jazz"]}, "Jazz")):
-        (problem,) = recommend(served, [RecommendQuery(history=[100], **query)])
+        (problem,) = recommend(served, [RecommendRequest(history=[100], **query)])
         assert isinstance(problem, Problem) and problem.status == 422 and word in problem.message
 
 
 def test_reasons_add_up(served: Served, model: InfiniteAE) -> None:
     own = model.explain([100, 104], 108)
-    told = json.loads(explain(served, RecommendQuery(history=[100, 104]), "108"))
+    told = json.loads(explain(served, ExplainRequest(history=[100, 104], item="108")))
     assert told["score"] == pytest.approx(own.score, rel=1e-5)
     added = sum(reason["contribution"] for reason in told["items"])
     assert added == pytest.approx(told["score"] - told["baseline"], abs=1e-5)
@@ -106,7 +108,7 @@ def test_reasons_add_up(served: Served, model: InfiniteAE) -> None:
 
 def test_synthetic_users_have_names_and_tastes(folders: Path) -> None:
     small = load(Source("small", folders / "small"))
-    told = json.loads(explain(small, RecommendQuery(history=[100]), 104))
+    told = json.loads(explain(small, ExplainRequest(history=[100], item=104)))
     assert {person["user"] for person in told["users"]} == set(range(12))
     assert all(person["likes"] for person in told["users"])
     assert sum(person["contribution"] for person in told["users"]) == pytest.approx(told["score"], abs=1e-5)
@@ -141,7 +143,7 @@ def test_what_workers_map_answers_the_same(served: Served, tmp_path: Path) -> No
     shared = publish(served, tmp_path / "arrays")
     assert len(shared.frame) < shared.file.stat().st_size, "the arrays are not in the file"
     again = attach(shared)
-    query = RecommendQuery(history=[100, 103], k=9)
+    query = RecommendRequest(history=[100, 103], k=9)
     assert recommend(again, [query]) == recommend(served, [query])
     assert isinstance(again.model, InfiniteAE) and not again.model.alpha.flags.writeable
 
@@ -151,7 +153,7 @@ def test_other_models_are_served_as_far_as_they_go(films: Interactions, tmp_path
     served = load(Source("ease", tmp_path / "ease"))
     assert len(asked(served, history=[100], k=3, explain=1)["items"]) == 3
     with pytest.raises(Problem, match="cannot explain"):
-        explain(served, RecommendQuery(history=[100]), 101)
+        explain(served, ExplainRequest(history=[100], item=101))
 
 
 def test_names_of_models(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from infrec.data import Interactions
 from infrec.data.datasets import load
 from infrec.models import InfiniteAE
 from infrec.models.infinite_ae_plus import InfiniteAEPlus
-from infrec.serve.answers import RecommendQuery, explain, recommend
+from infrec.serve.answers import explain, recommend
 from infrec.serve.batching import Service
 from infrec.serve.catalogue import Catalogue
 from infrec.serve.metrics import Counters
+from infrec.serve.schemas import ExplainRequest, RecommendRequest
 from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
 
@@ -56,10 +57,10 @@ def test_an_id_that_browsers_would_round_is_sent_as_text() -> None:
     base = 2**53
     log = log_of(["A", "B", "C"], items=[base - 1, base + 1, base + 3])
     served = Served("m", "0" * 16, InfiniteAE(reg=1).fit(log), "log")
-    (answer,) = recommend(served, [RecommendQuery(history=[str(base - 1)], k=2)])
+    (answer,) = recommend(served, [RecommendRequest(history=[str(base - 1)], k=2)])
     assert isinstance(answer, bytes)
     assert {item["item"] for item in json.loads(answer)["items"]} == {str(base + 1), str(base + 3)}
-    told = json.loads(explain(served, RecommendQuery(history=[base - 1, str(base + 3)]), base + 1))
+    told = json.loads(explain(served, ExplainRequest(history=[base - 1, str(base + 3)], item=base + 1)))
     assert told["item"] == str(base + 1) and told["unknown"] == []
     assert {reason["item"] for reason in told["items"]} == {base - 1, str(base + 3)}
     synthetic = Served("s", "0" * 16, served.model, "summary")
@@ -83,10 +84,10 @@ def test_reasons_of_the_plus_model_add_up_to_the_score_it_recommends_by(films: I
         popularity_power=0.1,
     ).fit(films)
     served = Served("plus", "0" * 16, plus, "log")
-    (answer,) = recommend(served, [RecommendQuery(history=[100, 104], k=3, explain=2)])
+    (answer,) = recommend(served, [RecommendRequest(history=[100, 104], k=3, explain=2)])
     assert isinstance(answer, bytes)
     for item in json.loads(answer)["items"]:
-        told = json.loads(explain(served, RecommendQuery(history=[100, 104]), item["item"]))
+        told = json.loads(explain(served, ExplainRequest(history=[100, 104], item=item["item"])))
         np.testing.assert_allclose(told["score"], item["score"], rtol=1e-4)
         np.testing.assert_allclose(item["because"]["score"], item["score"], rtol=1e-4)
         added = sum(reason["contribution"] for reason in told["items"])
@@ -98,9 +99,9 @@ def test_a_product_of_any_size_gives_the_same_bits_alone_and_together() -> None:
     served = Served("demo", "0" * 16, InfiniteAE(reg=5).fit(load("demo")), "log")
     rng = np.random.default_rng(5)
     queries = [
-        RecommendQuery(history=rng.choice(served.catalogue.ids, n).tolist()) for n in (1, 4, 9, 16, 0, 2)
+        RecommendRequest(history=rng.choice(served.catalogue.ids, n).tolist()) for n in (1, 4, 9, 16, 0, 2)
     ]
-    queries.append(RecommendQuery(user=3))
+    queries.append(RecommendRequest(user=3))
     assert recommend(served, queries) == [recommend(served, [query])[0] for query in queries]
 
 
@@ -110,7 +111,7 @@ def test_every_process_is_in_the_numbers_whichever_is_asked(films: Interactions,
     service = Service(Settings(), ["m"], other)
     service.put(Served("m", "0" * 16, InfiniteAE(reg=1).fit(films), "log"))
     other.set("waiting", 7)  # said under load
-    service._score("m", [RecommendQuery(history=[100])])
+    service._score("m", [RecommendRequest(history=[100])])
     service.close()
     lines = asked.text([]).splitlines()
     assert "infrec_waiting 0" in lines

@@ -15,6 +15,7 @@ from infrec.kernels.gram import FEW
 from infrec.metrics.ranking import top_k
 from infrec.serve.catalogue import Id, compact
 from infrec.serve.errors import Problem
+from infrec.serve.schemas import ExplainRequest, PersonRequest, RecommendRequest
 from infrec.serve.served_model import Served
 
 _NOBODY = "\0"  # the name of a history that belongs to no known user
@@ -22,124 +23,103 @@ USERS_SHOWN = 20  # of an explanation: those that raise the score most
 
 
 @dataclass(slots=True)
-class RecommendQuery:
-    """A recommendation that somebody asked for; one of `history` and `user` is given."""
+class _History:
+    """A person's history as columns with weights, and the ids that the model does not know."""
 
-    history: Sequence[Id] | None = None
-    user: Id | None = None
-    k: int = 10
-    exclude_seen: bool = True
-    only: Sequence[Id] | None = None
-    exclude: Sequence[Id] | None = None
-    genres: Sequence[str] | None = None
-    explain: int = 0
-
-    @property
-    def filtered(self) -> bool:
-        return self.only is not None or self.exclude is not None or self.genres is not None
+    user: Id | None  # that the model was fitted on
+    columns: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    unknown: list[Id]
 
 
 @dataclass(slots=True)
 class _Ready:
-    """A wish whose ids are columns: its history with weights, what may be recommended, what is unknown."""
+    """A request whose ids are columns: the history, and which items may be recommended."""
 
-    query: RecommendQuery
-    user: Id | None  # that the model was fitted on
-    columns: NDArray[np.int32]
-    weights: NDArray[np.float32]
+    request: RecommendRequest
+    history: _History
     allowed: NDArray[np.bool_] | None
-    unknown: list[Id]
 
 
-def recommend(served: Served, queries: Sequence[RecommendQuery]) -> list[bytes | Exception]:
-    """The answers as JSON, or what is wrong with a wish; histories are scored together."""
+def recommend(served: Served, requests: Sequence[RecommendRequest]) -> list[bytes | Exception]:
+    """The answers as JSON, or what is wrong with a request; histories are scored together."""
     ready: list[_Ready] = []
-    out: list[bytes | Exception] = [Problem(500, "internal", "no answer was made.")] * len(queries)
+    out: list[bytes | Exception] = [Problem(500, "internal", "no answer was made.")] * len(requests)
     places = []
-    for place, query in enumerate(queries):
+    for place, request in enumerate(requests):
         try:
-            ready.append(_prepare(served, query))
+            allowed = _allowed(served, request) if request.filtered else None
+            ready.append(_Ready(request, _history(served, request), allowed))
             places.append(place)
         except Problem as problem:
             out[place] = problem
     if ready:
-        rows = _stacked(served, ready)
-        scores = _scores(served, rows, [one.user for one in ready])
+        rows = _stacked(served, [one.history for one in ready])
+        scores = _scores(served, rows, [one.history.user for one in ready])
         for place, one, items, values in zip(places, ready, *_lists(ready, rows, scores), strict=True):
             out[place] = _answer(served, one, items, values)
     return out
 
 
-def explain(served: Served, query: RecommendQuery, item: Id) -> bytes:
+def explain(served: Served, request: ExplainRequest) -> bytes:
     """Why an item has its score for a history, as JSON: every item of the history, and the foremost users."""
     if not served.explains:
         raise Problem(
             422, "invalid", f"a model of the type {served.model.name} cannot explain; ask an infinite-ae."
         )
-    at = served.catalogue.position.get(str(item))
+    at = served.catalogue.position.get(str(request.item))
     if at is None:
-        raise Problem(404, "unknown_item", f"the model {served.name!r} has no item {item!r}.")
-    ready = _prepare(served, query)
-    (reasons,) = _reasons(served, ready, np.array([at]), len(ready.columns), USERS_SHOWN)
+        raise Problem(404, "unknown_item", f"the model {served.name!r} has no item {request.item!r}.")
+    history = _history(served, request)
+    (reasons,) = _reasons(served, history, np.array([at]), len(history.columns), USERS_SHOWN)
     head = {"model": served.label, "item": served.catalogue.ids[at], "title": served.catalogue.titles[at]}
-    return compact({**head, **reasons, "unknown": ready.unknown})
+    return compact({**head, **reasons, "unknown": history.unknown})
 
 
 # ---- in -----------------------------------------------------------------------------------------
-def _prepare(served: Served, query: RecommendQuery) -> _Ready:
-    catalogue, matrix = served.catalogue, served.log.matrix
-    unknown: list[Id] = []
-    user = None
-    if query.user is not None:
-        row = served.row_of(query.user)
-        if row is None:
-            columns, weights, unknown = np.empty(0, np.int32), np.empty(0, np.float32), [query.user]
-        else:
-            user = served.log.users.ids[row].as_py()
-            span = slice(matrix.indptr[row], matrix.indptr[row + 1])
-            columns, weights = matrix.indices[span], matrix.data[span]
-    else:
-        found, unknown = catalogue.positions(query.history or ())
-        columns, weights = np.array(found, np.int32), np.ones(len(found), np.float32)
-    return _Ready(query, user, columns, weights, _allowed(served, query) if query.filtered else None, unknown)
+def _history(served: Served, request: PersonRequest) -> _History:
+    if request.user is None:
+        columns, unknown = served.catalogue.positions(request.history or ())
+        return _History(None, np.array(columns, np.int32), np.ones(len(columns), np.float32), unknown)
+    row = served.row_of(request.user)
+    if row is None:
+        return _History(None, np.empty(0, np.int32), np.empty(0, np.float32), [request.user])
+    matrix = served.log.matrix
+    span = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    return _History(served.log.users.ids[row].as_py(), matrix.indices[span], matrix.data[span], [])
 
 
-def _allowed(served: Served, query: RecommendQuery) -> NDArray[np.bool_]:
+def _allowed(served: Served, request: RecommendRequest) -> NDArray[np.bool_]:
     catalogue = served.catalogue
     allowed = np.ones(len(catalogue), bool)
-    if query.only is not None:
-        found, unknown = catalogue.positions(query.only)
-        if not found:
+    if request.only is not None:
+        columns, unknown = catalogue.positions(request.only)
+        if not columns:
             raise Problem(
                 422, "invalid", f"none of the {len(unknown)} items in `only` is known to {served.name!r}."
             )
         allowed[:] = False
-        allowed[found] = True
-    if query.genres is not None:
+        allowed[columns] = True
+    if request.genres is not None:
         if not catalogue.genre_names:
             raise Problem(422, "invalid", f"the items of {served.name!r} have no genres; leave `genres` out.")
-        members, strangers = catalogue.of_genres(query.genres)
+        members, strangers = catalogue.of_genres(request.genres)
         if strangers:
             known = ", ".join(catalogue.genre_names[:30])
             raise Problem(422, "invalid", f"there is no genre {strangers[0]!r}; there is: {known}.")
         of_these = np.zeros(len(catalogue), bool)
         of_these[members] = True
         allowed &= of_these
-    if query.exclude is not None:
-        allowed[catalogue.positions(query.exclude)[0]] = False
+    if request.exclude is not None:
+        allowed[catalogue.positions(request.exclude)[0]] = False
     return allowed
 
 
-def _stacked(served: Served, ready: Sequence[_Ready]) -> sp.csr_array:
-    ends = np.cumsum([0] + [len(one.columns) for one in ready])
-    return sp.csr_array(
-        (
-            np.concatenate([one.weights for one in ready]),
-            np.concatenate([one.columns for one in ready]),
-            ends,
-        ),
-        shape=(len(ready), served.log.n_items),
-    )
+def _stacked(served: Served, histories: Sequence[_History]) -> sp.csr_array:
+    ends = np.cumsum([0] + [len(one.columns) for one in histories])
+    weights = np.concatenate([one.weights for one in histories])
+    columns = np.concatenate([one.columns for one in histories])
+    return sp.csr_array((weights, columns, ends), shape=(len(histories), served.log.n_items))
 
 
 # ---- scores and lists ---------------------------------------------------------------------------
@@ -166,11 +146,11 @@ def _scores(served: Served, rows: sp.csr_array, users: list[Id | None]) -> NDArr
 def _lists(
     ready: Sequence[_Ready], rows: sp.csr_array, scores: NDArray[np.float32]
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float32]]]:
-    """The best items of each and their scores. Wishes of the same length without filters go together."""
+    """Each request's best items and their scores. Requests of one length without filters go together."""
     groups: dict[tuple[int, bool, int], list[int]] = {}
     for at, one in enumerate(ready):
         alone = at if one.allowed is not None else -1
-        groups.setdefault((one.query.k, one.query.exclude_seen, alone), []).append(at)
+        groups.setdefault((one.request.k, one.request.exclude_seen, alone), []).append(at)
     items: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(ready)
     for (k, exclude_seen, alone), members in groups.items():
         whole = len(members) == len(ready)
@@ -190,30 +170,29 @@ def _lists(
 def _answer(served: Served, one: _Ready, items: NDArray[np.int64], values: NDArray[np.float32]) -> bytes:
     pieces = served.catalogue.json
     reasons: list[bytes] = []
-    if one.query.explain and served.explains and len(one.columns):
-        found = _reasons(served, one, items, one.query.explain, one.query.explain)
-        reasons = [b',"because":' + compact(each) for each in found]
+    most = one.request.explain
+    if most and served.explains and len(one.history.columns):
+        reasons = [
+            b',"because":' + compact(reason) for reason in _reasons(served, one.history, items, most, most)
+        ]
     listed = [
         b'%b,"rank":%d,"score":%.6g%b}' % (pieces[item], rank, score, reasons[rank - 1] if reasons else b"")
         for rank, (item, score) in enumerate(zip(items.tolist(), values.tolist(), strict=True), 1)
     ]
     return b'{"model":%b,"source":%b,"items":[%b],"unknown":%b}' % (
         served.label_json,
-        b'"model"' if len(one.columns) else b'"popular"',
+        b'"model"' if len(one.history.columns) else b'"popular"',
         b",".join(listed),
-        compact(one.unknown) if one.unknown else b"[]",
+        compact(one.history.unknown) if one.history.unknown else b"[]",
     )
 
 
 def _reasons(
-    served: Served, one: _Ready, items: NDArray[np.int64], most_items: int, most_users: int
+    served: Served, history: _History, items: NDArray[np.int64], most_items: int, most_users: int
 ) -> list[dict[str, Any]]:
     """For each item its score, and what the history and the users contributed, largest first."""
-    row = sp.csr_array(
-        (one.weights, one.columns, np.array([0, len(one.columns)])), shape=(1, served.log.n_items)
-    )
     try:
-        parts = served.model.contributions(row, items)  # type: ignore[attr-defined]
+        parts = served.model.contributions(_stacked(served, [history]), items)  # type: ignore[attr-defined]
     except InfrecError as failure:
         raise Problem(422, "invalid", str(failure)) from None
     ids, titles = served.catalogue.ids, served.catalogue.titles
@@ -221,7 +200,7 @@ def _reasons(
     for at in range(len(items)):
         mine = np.argsort(-parts.by_item[:, at], kind="stable")[:most_items]
         theirs = np.argsort(-parts.by_user[:, at], kind="stable")[:most_users]
-        own = [(int(one.columns[j]), _brief(parts.by_item[j, at])) for j in mine]
+        own = [(int(history.columns[j]), _brief(parts.by_item[j, at])) for j in mine]
         users = [
             {
                 "user": served.user_name(u),

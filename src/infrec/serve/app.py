@@ -75,13 +75,12 @@ def _recommend_routes(app: FastAPI, service: Service) -> dict[str, Handler]:
     async def recommend_(request: Request) -> Response:
         asked = schemas.read(schemas.RecommendRequest, await body_of(request, seconds))
         served = service.get(asked.model)
-        wish = asked.query()
-        if wish.explain:  # takes longer: kept out of the batches
-            (answer,) = await service.aside.run(lambda: recommend(served, [wish]))
+        if asked.explain:  # takes longer: kept out of the batches
+            (answer,) = await service.aside.run(lambda: recommend(served, [asked]))
             if isinstance(answer, Exception):
                 raise answer
         else:
-            answer, served = await service.recommend(served.name, wish)
+            answer, served = await service.recommend(served.name, asked)
         return _json(answer, served)
 
     @app.post(
@@ -93,7 +92,7 @@ def _recommend_routes(app: FastAPI, service: Service) -> dict[str, Handler]:
     async def explain_(request: Request) -> Response:
         asked = schemas.read(schemas.ExplainRequest, await body_of(request, seconds))
         served = service.get(asked.model)
-        return _json(await service.aside.run(lambda: explain(served, asked.query(), asked.item)), served)
+        return _json(await service.aside.run(lambda: explain(served, asked)), served)
 
     return {"/v1/recommend": recommend_, "/v1/explain": explain_}
 

@@ -16,9 +16,10 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from infrec import machine
-from infrec.serve.answers import RecommendQuery, recommend
+from infrec.serve.answers import recommend
 from infrec.serve.errors import Problem, overloaded
 from infrec.serve.metrics import Counters
+from infrec.serve.schemas import RecommendRequest
 from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
 
@@ -148,7 +149,7 @@ class Service:
         self._served: dict[str, Served] = {}
         self._queues = {
             name: Batcher(
-                lambda queries, name=name: self._score(name, queries),  # type: ignore[misc]
+                lambda requests, name=name: self._score(name, requests),  # type: ignore[misc]
                 window=settings.window,
                 size=settings.batch,
                 limit=settings.queue,
@@ -188,12 +189,12 @@ class Service:
                 404, "unknown_model", f"there is no model {name!r:.200}; there is: {known}."
             ) from None
 
-    def recommend(self, name: str, query: RecommendQuery) -> asyncio.Future[tuple[bytes, Served]]:
+    def recommend(self, name: str, request: RecommendRequest) -> asyncio.Future[tuple[bytes, Served]]:
         """The answer of the next batch, and the model that gave it."""
         queue = self._queues[name]
         if queue.full:
             self.counters.add("refused")
-        return queue.submit(query)
+        return queue.submit(request)
 
     def original_of(self, summary: Served) -> Served | None:
         """A served model of real users that has the summary's items: what its popularity is compared with."""
@@ -202,12 +203,12 @@ class Service:
                 return other
         return None
 
-    def _score(self, name: str, queries: list[RecommendQuery]) -> list[tuple[bytes, Served] | Exception]:
+    def _score(self, name: str, requests: list[RecommendRequest]) -> list[tuple[bytes, Served] | Exception]:
         served = self._served[name]
         self.counters.set("waiting", self.waiting)
         self.counters.add("batches")
-        self.counters.add("batched", len(queries))
-        answers = recommend(served, queries)
+        self.counters.add("batched", len(requests))
+        answers = recommend(served, requests)
         return [each if isinstance(each, Exception) else (each, served) for each in answers]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a request may hold, for reading it and for the OpenAPI description; what is wrong, in one sentence.
+"""Requests, declared once: read from bytes, described in OpenAPI, answered. What is wrong, in one sentence.
 
 pydantic's compiled reader takes the bytes themselves, so that a request costs microseconds.
 
@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from infrec.serve.answers import RecommendQuery
 from infrec.serve.errors import Problem
 from infrec.serve.settings import MAX_HISTORY, MAX_K
 
@@ -26,10 +25,9 @@ Text = Annotated[StrictStr, Field(max_length=1000)]
 ItemId = Annotated[StrictInt | Text, Field(description="An id as the data had it; matched on its text.")]
 Ids = Annotated[list[ItemId], Field(max_length=MAX_HISTORY)]
 ModelName = Annotated[Text | None, Field(description="A name from /v1/models; the first one when left out.")]
-Asked = TypeVar("Asked", bound=BaseModel)
 
 
-class _Person(BaseModel):
+class PersonRequest(BaseModel):
     """Somebody: by what they chose, or by the id of a user the model was fitted on."""
 
     model_config = ConfigDict(extra="forbid")
@@ -43,7 +41,7 @@ class _Person(BaseModel):
             raise PydanticCustomError("who", "expected exactly one of `history` and `user`")
 
 
-class RecommendRequest(_Person):
+class RecommendRequest(PersonRequest):
     """A history or a user, how many items, and which may be among them."""
 
     model_config = ConfigDict(
@@ -67,20 +65,13 @@ class RecommendRequest(_Person):
         if self.explain and self.k > MOST_EXPLAINED:
             raise PydanticCustomError("many", f"`explain` is for lists of at most {MOST_EXPLAINED} items")
 
-    def query(self) -> RecommendQuery:
-        return RecommendQuery(
-            self.history,
-            self.user,
-            self.k,
-            self.exclude_seen,
-            self.only,
-            self.exclude,
-            self.genres,
-            self.explain,
-        )
+    @property
+    def filtered(self) -> bool:
+        """Whether the list is restricted to some of the items."""
+        return self.only is not None or self.exclude is not None or self.genres is not None
 
 
-class ExplainRequest(_Person):
+class ExplainRequest(PersonRequest):
     """A history or a user, and the item whose score is to be explained."""
 
     model_config = ConfigDict(
@@ -89,17 +80,16 @@ class ExplainRequest(_Person):
 
     item: ItemId
 
-    def query(self) -> RecommendQuery:
-        return RecommendQuery(self.history, self.user)
+
+AnyRequest = TypeVar("AnyRequest", bound=PersonRequest)
 
 
-def read(kind: type[Asked], body: bytes) -> Asked:
-    """A request from its bytes, or what is wrong with it."""
+def read(kind: type[AnyRequest], body: bytes) -> AnyRequest:
+    """A request from its bytes, or the `Problem` that says what is wrong with it."""
     try:
-        asked = kind.model_validate_json(body)
-        if isinstance(asked, _Person):
-            asked._check()
-        return asked
+        request = kind.model_validate_json(body)
+        request._check()
+        return request
     except ValidationError as failure:
         raise invalid(failure.errors(include_url=False, include_context=False)) from None
     except PydanticCustomError as failure:
