@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import infrec
@@ -40,7 +42,7 @@ FORBIDDEN = {
     "distillation": {"search"},
     "kernels": {"data", "splits", "metrics"},
     "metrics": {"data", "splits"},
-    "report": {"models", "search", "samplers", "distillation", "evaluation", "kernels", "splits"},
+    "report": {"models", "search", "samplers", "distillation", "kernels", "splits"},
 }
 MODULES = sorted(SOURCE.rglob("*.py"))
 
@@ -114,3 +116,11 @@ def test_rooms_that_must_stay_free_of_jax_do_not_import_it_at_the_top() -> None:
             names = {a.name for n in top if isinstance(n, ast.Import) for a in n.names}
             names |= {n.module or "" for n in top if isinstance(n, ast.ImportFrom)}
             assert not any(name.split(".")[0] in {"jax", "optax"} for name in names), module
+
+
+def test_the_command_line_starts_without_arrays() -> None:
+    """`infrec --help` waits for neither numpy, Arrow, scipy nor JAX."""
+    heavy = ("numpy", "pyarrow", "scipy", "jax")
+    code = f"import sys, infrec.cli.app; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -17,8 +17,8 @@ import pytest
 from infrec import artifacts
 from infrec.cli.app import run
 from infrec.cli.console import live_distillation, progress_words, reached
+from infrec.evaluation.card_records import Card
 from infrec.report.card import render
-from infrec.report.card_records import Card
 from tests.cli.conftest import Infrec
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infrec.report import Comparison, Example, ModelRecord, Reason, Recommended, Stratum
+from infrec.report.records import Comparison, Example, ModelRecord, Reason, Recommended, Stratum
 
 
 def model(name: str, hr: float, popularity: list[float]) -> ModelRecord:

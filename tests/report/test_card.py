@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from infrec.report import Comparison, card_figures, figures
-from infrec.report import render as render_report
+from infrec.evaluation.card_records import Card, Size
+from infrec.report import card_figures, figures
 from infrec.report.card import AGAIN, NO_GUARANTEE, ONCE, PRIVACY, headline, render
-from infrec.report.card_records import Card, Size
+from infrec.report.comparison import render as render_report
 from infrec.report.html import NO_PLOTS
+from infrec.report.records import Comparison
 from tests.report.cards import card
 from tests.report.records import comparison
 from tests.report.test_comparison import outline

@@ -8,8 +8,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from infrec.report import Comparison, figures, render
-from infrec.report.comparison import NO_PLOTS, headline
+from infrec.report import figures
+from infrec.report.comparison import NO_PLOTS, headline, render
+from infrec.report.records import Comparison
 from tests.report.records import comparison
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from infrec.cli import console, options
@@ -177,7 +176,7 @@ def _members(
         if (rule := about.get("set_aside")) is None:
             return log, None, False
         out = is_set_aside(log.users, rule["share"], rule["seed"])
-        return log.select_users(np.flatnonzero(~out)), log.select_users(np.flatnonzero(out)), False
+        return log.select_users((~out).nonzero()[0]), log.select_users(out.nonzero()[0]), False
     split = holdout(log, seed=int(about.get("seed", seed)))
     if (rule := about.get("set_aside")) is None:
         return split.train, None, True
@@ -205,11 +204,12 @@ def _note_shared(log: Interactions, control: Interactions) -> None:
 def _into_card(release: Path, found: Audit) -> Path | None:
     """The result, without anybody's id, into the card where there is one."""
     from infrec.cli import card
+    from infrec.report.card import RECORD, add_audit
 
     place = card.folder(release, guaranteed=found.guarantee is not None)
-    if not (place / card.RECORD).is_file():
+    if not (place / RECORD).is_file():
         return None
-    return card.add_audit(place, found.as_dict(ids=False))
+    return add_audit(place, found.as_dict(ids=False))
 
 
 def _write(path: Path, text: str) -> None:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from infrec.data import Interactions
     from infrec.evaluation import Evaluation
+    from infrec.evaluation.card_records import Card
     from infrec.models import InfiniteAE, Recommender
-    from infrec.report import Comparison, Example, Lead, ModelRecord, Recommended
-    from infrec.report.card_records import Card
+    from infrec.report.records import Comparison, Example, Lead, ModelRecord, Recommended
     from infrec.splits import Split
 
 MODELS = ("infinite-ae", "ease", "poprec")
@@ -89,7 +89,7 @@ def compare(log: Interactions, seed: int, progress: Progress) -> Comparison:
     """Fit and measure every model on one split; everything that the terminal and the report show."""
     from infrec import models
     from infrec.evaluation import evaluate
-    from infrec.report import Comparison
+    from infrec.report.records import Comparison
     from infrec.splits import holdout
 
     split = holdout(log, seed=seed)
@@ -129,15 +129,16 @@ def compare(log: Interactions, seed: int, progress: Progress) -> Comparison:
 
 def distilled(log: Interactions, out: Path, seed: int, progress: Progress) -> Card:
     """A summary of the data, saved, and what it is worth beside all users and as many random ones."""
-    from infrec.cli import card
     from infrec.distillation import distill
+    from infrec.evaluation import fidelity
+    from infrec.report import card
     from infrec.splits import holdout
 
     split = holdout(log, seed=seed)
     summary = distill(split, users=SYNTHETIC, steps=STEPS, seed=seed, progress=progress)
     summary.save(out)
     console.saved(out)
-    record = card.record("demo", split, summary, seed=seed, progress=progress)
+    record = fidelity.card_of("demo", split, summary, seed=seed, progress=progress)
     card.write(record, out)
     return record
 
@@ -163,7 +164,7 @@ def _record(
     import numpy as np
 
     from infrec.evaluation import by_user_coldness
-    from infrec.report import ModelRecord, Stratum
+    from infrec.report.records import ModelRecord, Stratum
 
     shown = np.bincount(group_of, weights=evaluation.exposure[10], minlength=len(GROUPS))
     strata = tuple(
@@ -184,7 +185,7 @@ def _record(
 def _leads(evaluations: dict[str, Evaluation], seed: int, metric: str = "HR@10") -> tuple[Lead, ...]:
     """The best model against the second best, user by user."""
     from infrec.evaluation import compare as paired
-    from infrec.report import Lead
+    from infrec.report.records import Lead
 
     first, second = sorted(evaluations, key=lambda name: -evaluations[name].metrics[metric])[:2]
     difference = paired(evaluations[first], evaluations[second], seed=seed)[metric]
@@ -196,7 +197,7 @@ def explained(model: InfiniteAE, split: Split, size: int = 10, k: int = 5) -> Ex
     """Recommendations with reasons for the first user of whom about `size` items are known."""
     import numpy as np
 
-    from infrec.report import Example
+    from infrec.report.records import Example
 
     context = split.test_context
     row = int(np.argmin(np.abs(np.diff(context.indptr) - size)))
@@ -216,7 +217,7 @@ def explained(model: InfiniteAE, split: Split, size: int = 10, k: int = 5) -> Ex
 def _explained(
     model: InfiniteAE, history: list[object], row: dict[str, Any], names: Any, held_out: set[object]
 ) -> Recommended:
-    from infrec.report import Reason, Recommended
+    from infrec.report.records import Reason, Recommended
 
     explanation = model.explain(history, row["item"])
     own, others = (
@@ -249,7 +250,7 @@ def write(record: Comparison, out: Path) -> Path:
     """The report and the record it was made from; each appears only when it is whole."""
     import json
 
-    from infrec.report import render
+    from infrec.report.comparison import render
 
     out.mkdir(parents=True, exist_ok=True)
     for name, text in (
@@ -311,7 +312,7 @@ def _show(record: Comparison, path: Path) -> None:
 
 def _show_summary(record: Card, folder: Path) -> None:
     from infrec.cli import card
-    from infrec.report.card import headline
+    from infrec.report.card import PAGE, headline
 
     out = console.out()
     full, small = record.full, record.summary
@@ -323,7 +324,7 @@ def _show_summary(record: Card, folder: Path) -> None:
     )
     out.print(card.table(record))
     out.print(headline(record), soft_wrap=True, markup=False)
-    out.print(f"Its card: [bold]{console.plain((folder / card.PAGE).resolve())}[/]\n", soft_wrap=True)
+    out.print(f"Its card: [bold]{console.plain((folder / PAGE).resolve())}[/]\n", soft_wrap=True)
 
 
 def _show_example(example: Example) -> None:

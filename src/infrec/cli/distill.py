@@ -3,146 +3,112 @@
 from __future__ import annotations
 
 import shutil
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from infrec.cli import console, options
 from infrec.cli.distilling import Source, distilled, distinct, ends_on_sigterm, run_beside, show
-from infrec.cli.options import Reading, reads_data
+from infrec.cli.options import Processes, Reading, Shown, reads_data
 from infrec.cli.sample import check_out
-from infrec.errors import ConfigError
+from infrec.distillation.settings import Config
+from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
+    from infrec.data import Interactions, Summary
+    from infrec.evaluation.card_records import Card
     from infrec.splits import Split
 
 _SIZE, _HOW, _PEOPLE = "Size", "How", "Privacy"
 
 
-class Mode(StrEnum):
-    discrete = "discrete"
-    soft = "soft"
-    published = "published"
+@dataclass(frozen=True)
+class SizeOptions(Settings):
+    """The size of a summary in other words than users and interactions per user."""
+
+    target: float | None = setting(
+        None, "instead of --users: the fewest that reach this share of full-data quality, such as 0.95"
+    )
+    total: int | None = setting(None, "interactions in all")
+    percent: float | None = setting(None, "interactions in percent of the train part's")
 
 
-class Start(StrEnum):
-    popularity = "popularity"
-    users = "users"
+@dataclass(frozen=True)
+class MethodOptions(Settings):
+    """How a summary is made, beside the settings of `Config`."""
+
+    gamma: int | None = setting(None, "γ: draws per row (published), mass of a row (soft)", least=1)
+    loss: Literal["standardised", "multinomial", "bce"] | None = setting(
+        None, "on standardised scores (ours), as the paper's code has it, or its equation"
+    )
+    search: bool = setting(False, "try the paper's grid and keep the best")
 
 
-class Targets(StrEnum):
-    others = "others"
-    own = "own"
+@dataclass(frozen=True)
+class PrivacyOptions(Settings):
+    """What is done for people's sake: users set aside for an audit; (ε, δ)."""
 
+    set_aside: float | None = setting(
+        None, "keep this share of the users out, such as 0.1: the control group of infrec audit"
+    )
+    epsilon: float | None = setting(
+        None, "distil with user-level differential privacy of this ε; needs --delta"
+    )
+    delta: float | None = setting(None, "its δ, below one over twice the number of users, such as 1e-6")
+    noise_multiplier: float | None = setting(
+        None, "instead of --epsilon: the noise itself, where dp-accounting is not installed"
+    )
+    catalogue: str | None = setting(
+        None, "the public list of items; without it, items too are only named under (ε, δ)"
+    )
 
-class Loss(StrEnum):
-    standardised = "standardised"
-    multinomial = "multinomial"
-    bce = "bce"
+    @property
+    def promised(self) -> bool:
+        """Whether a guarantee is asked for."""
+        return not (self.epsilon is None and self.delta is None and self.noise_multiplier is None)
 
 
 @reads_data
+@options.works_together("run as one of several processes, each with a part of every step's users")
+@options.with_settings(
+    "privacy",
+    PrivacyOptions,
+    panel=_PEOPLE,
+    set_aside=Shown("SHARE"),
+    epsilon=Shown("E"),
+    delta=Shown("D"),
+    noise_multiplier=Shown("S"),
+    catalogue=Shown("FILE"),
+)
+@options.with_settings("method", MethodOptions, panel=_HOW, gamma=Shown("N"), loss=Shown(), search=Shown())
+@options.with_settings(
+    "size", SizeOptions, panel=_SIZE, target=Shown("SHARE"), total=Shown("N"), percent=Shown("P")
+)
+@options.with_settings(
+    "given",
+    Config,
+    given_only=True,
+    panel=_HOW,
+    users=Shown("N", _SIZE, help="how many synthetic users; default: 500"),
+    per_user=Shown("N", _SIZE, help="interactions per synthetic user, on average"),
+    mode=Shown(help="0/1 interactions (the default); our best fractional ones; or the paper's code"),
+    start=Shown(help="begin with item popularity and noise, or with rows of real users (which leaks them)"),
+    targets=Shown(help="learn what all others predict for a user (0/1's default), or own items (leaks)"),
+    hidden=Shown("SHARE", help="share of a user's items to hide and predict"),
+    tau=Shown("T", help="τ: temperature"),
+    steps=Shown("N", help="at most so many steps"),
+)
 def distill(
     data: options.Data,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="DIR", help="Where to save the summary.", show_default=False),
     ],
-    users: Annotated[
-        int | None,
-        typer.Option(
-            "--users", metavar="N", help="How many synthetic users. Default: 500.", rich_help_panel=_SIZE
-        ),
-    ] = None,
-    target: Annotated[
-        float | None,
-        typer.Option(
-            "--target",
-            metavar="SHARE",
-            help="Instead of --users: the fewest that reach this share of full-data quality, such as 0.95.",
-            rich_help_panel=_SIZE,
-        ),
-    ] = None,
-    per_user: Annotated[
-        float | None,
-        typer.Option(
-            "--per-user",
-            metavar="N",
-            help="Interactions per synthetic user, on average.",
-            rich_help_panel=_SIZE,
-        ),
-    ] = None,
-    total: Annotated[
-        int | None, typer.Option("--total", metavar="N", help="Interactions in all.", rich_help_panel=_SIZE)
-    ] = None,
-    percent: Annotated[
-        float | None,
-        typer.Option(
-            "--percent",
-            metavar="P",
-            help="Interactions in percent of the train part's.",
-            rich_help_panel=_SIZE,
-        ),
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(
-            "--mode",
-            help="0/1 interactions (the default); our best fractional ones; or the paper's code.",
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    start: Annotated[
-        Start | None,
-        typer.Option(
-            "--start",
-            help="Begin with item popularity and noise, or with rows of real users (which leaks them).",
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    targets: Annotated[
-        Targets | None,
-        typer.Option(
-            "--targets",
-            help="Learn what all others predict for a user (0/1's default), or the user's own items (leaks).",
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    hidden: Annotated[
-        float | None,
-        typer.Option(
-            "--hidden",
-            metavar="SHARE",
-            help="Share of a user's items to hide and predict.",
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    gamma: Annotated[
-        int | None,
-        typer.Option(
-            "--gamma",
-            metavar="N",
-            help="γ: draws per row (published), mass of a row (soft).",
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    tau: Annotated[
-        float | None, typer.Option("--tau", metavar="T", help="τ: temperature.", rich_help_panel=_HOW)
-    ] = None,
-    loss: Annotated[
-        Loss | None,
-        typer.Option(
-            "--loss",
-            help="On standardised scores (ours), as the paper's code has it, or its equation.",
-            rich_help_panel=_HOW,
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option("--steps", metavar="N", help="At most so many steps.", rich_help_panel=_HOW)
-    ] = None,
+    given: dict[str, Any] = {},  # noqa: B006 (replaced by options)
+    size: SizeOptions = SizeOptions(),
+    method: MethodOptions = MethodOptions(),
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -161,69 +127,12 @@ def distill(
             rich_help_panel=_HOW,
         ),
     ] = None,
-    set_aside: Annotated[
-        float | None,
-        typer.Option(
-            "--set-aside",
-            metavar="SHARE",
-            help="Keep this share of the users out, such as 0.1: the control group of infrec audit.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            "--epsilon",
-            metavar="E",
-            help="Distil with user-level differential privacy of this ε; needs --delta.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(
-            "--delta",
-            metavar="D",
-            help="Its δ, below one over twice the number of users, such as 1e-6.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    noise_multiplier: Annotated[
-        float | None,
-        typer.Option(
-            "--noise-multiplier",
-            metavar="S",
-            help="Instead of --epsilon: the noise itself, where dp-accounting is not installed.",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    catalogue: Annotated[
-        Path | None,
-        typer.Option(
-            "--catalogue",
-            metavar="FILE",
-            help="The public list of items; without it, items too are only named under (ε, δ).",
-            rich_help_panel=_PEOPLE,
-        ),
-    ] = None,
-    search: Annotated[
-        bool, typer.Option("--search", help="Try the paper's grid and keep the best.", rich_help_panel=_HOW)
-    ] = False,
+    privacy: PrivacyOptions = PrivacyOptions(),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     no_card: Annotated[
         bool, typer.Option("--no-card", help="Do not measure fidelity and write no card.")
     ] = False,
-    distributed: Annotated[
-        bool,
-        typer.Option(
-            "--distributed",
-            help="Be one of several processes that distil together, each a part of every step's users.",
-            rich_help_panel=options.PROCESSES,
-        ),
-    ] = False,
-    coordinator: options.Coordinator = None,
-    processes: options.Count = None,
-    index: options.Index = None,
+    processes: Processes = Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -241,109 +150,200 @@ def distill(
       infrec distill ml-1m --epsilon 8 --delta 1e-6 --set-aside 0.1 --out guarded
       srun infrec distill prepared --users 500 --set batch=4096 --distributed --out summary
     """
-    options.refuse_without_distributed(distributed, coordinator, processes, index)
-    if distributed and (search or target is not None):
+    _check_usage(given, size, method, privacy, processes, previous)
+    check_out(out, "summary")
+    place = run_beside(out)
+    run, before = _run_settings(given, size, method, privacy, set_, previous, seed)
+    source = Source(data, reading, before, privacy.set_aside, seed)
+    work = _Work(data, out, place, source, run, resume, with_card=not no_card)
+    work.check_card()
+    with ends_on_sigterm():
+        summary = work.together(processes) if processes.distributed else work.alone(method.search)
+        if summary is None:  # another process of the team saves it
+            return
+        work.write_card(summary)
+        shutil.rmtree(place, ignore_errors=True)
+    if work.promised:
+        console.note(work.may_leave())
+    if json:
+        console.emit(_document(work, summary, previous, method.search))
+    else:
+        show(summary, work.card, reading.again(data, seed), out, work.page)
+
+
+def _check_usage(
+    given: dict[str, Any],
+    size: SizeOptions,
+    method: MethodOptions,
+    privacy: PrivacyOptions,
+    processes: Processes,
+    previous: Path | None,
+) -> None:
+    """Refuse options that exclude each other."""
+    processes.check()
+    if processes.distributed and (method.search or size.target is not None):
         raise typer.BadParameter("--distributed makes one summary; leave out --search and --target.")
-    if distributed and not (epsilon is None and delta is None and noise_multiplier is None):
+    if processes.distributed and privacy.promised:
         raise typer.BadParameter(
             "--distributed cannot keep a guarantee: each process would draw and spend its own noise; leave "
             "out --distributed, or --epsilon, --delta and --noise-multiplier."
         )
-    if users is not None and target is not None:
+    if "users" in given and size.target is not None:
         raise typer.BadParameter("--users and --target exclude each other; give one.")
-    if previous is not None and search:
+    if previous is not None and method.search:
         raise typer.BadParameter("--continue keeps the settings of its summary; --search would change them.")
-    check_out(out, "summary")
-    place = run_beside(out)
-    from infrec.cli import card, fidelity, protection
-    from infrec.data import Summary
-    from infrec.distillation import Config, update
 
-    given: dict[str, object] = {"start": start and start.value, "targets": targets and targets.value}
-    given |= {"hidden": hidden, "tau": tau, "steps": steps}
-    settings = Config.parse(distinct(set_ or ()), "distill") | {
-        name: value for name, value in given.items() if value is not None
-    }
-    if loss is not None:
-        settings["loss"] = "binary" if loss is Loss.bce else loss.value
-    if gamma is not None and gamma < 1:
-        raise ConfigError(f"gamma is {gamma}; expected a whole number of at least 1.")
-    size = {"users": users, "target": target, "per_user": per_user, "total": total, "percent": percent}
-    run = {**size, "mode": mode and mode.value, "gamma": gamma, "seed": seed, **settings}
-    # Said before the data is read, which may take a while.
+
+def _run_settings(
+    given: dict[str, Any],
+    size: SizeOptions,
+    method: MethodOptions,
+    privacy: PrivacyOptions,
+    pairs: list[str] | None,
+    previous: Path | None,
+    seed: int,
+) -> tuple[dict[str, Any], Summary | None]:
+    """The keywords of `distill`, and the summary to carry on. Refuses what is wrong before data is read."""
+    from infrec.cli import protection
+    from infrec.data import Summary
+    from infrec.distillation import update
+
+    settings = Config.parse(distinct(pairs or ()), "distill") | given
+    if settings.get("start") == "summary":
+        raise typer.BadParameter("a summary to start from is given by --continue.", param_hint="--start")
+    if method.loss is not None:
+        settings["loss"] = "binary" if method.loss == "bce" else method.loss
+    sizes = {name: settings.pop(name, None) for name in ("users", "per_user")} | size.to_dict()
+    run = {**sizes, "mode": None, "gamma": method.gamma, "seed": seed, **settings}
     before = None if previous is None else Summary.load(previous)
     if before is not None:
         update.settings(before, run)
         run["previous"] = before
     else:
-        run["mode"] = run["mode"] or Mode.discrete.value
-        Config.of(run["mode"], **({} if users is None else {"users": users}), **settings)
-    promise = protection.settings(epsilon, delta, noise_multiplier, catalogue, run, search)
-    run |= promise
-    home = card.folder(out, guaranteed=bool(promise))
-    if promise and not no_card:
-        card.check_beside(home)
-    source = Source(data, reading, before, set_aside, seed)
-    split, team, tried = None, {}, list[dict[str, object]]()
-    with ends_on_sigterm():
-        if distributed:
-            from infrec.cli import distributed as multiprocess
+        run["mode"] = run["mode"] or "discrete"
+        users = {} if sizes["users"] is None else {"users": sizes["users"]}
+        Config.of(**{"mode": run["mode"], **users, **settings})
+    if privacy.catalogue is not None or privacy.promised:
+        run |= protection.settings(
+            privacy.epsilon,
+            privacy.delta,
+            privacy.noise_multiplier,
+            None if privacy.catalogue is None else Path(privacy.catalogue),
+            run,
+            method.search,
+        )
+    return run, before
 
-            found = multiprocess.distill(
-                source, run, out, place, resume, coordinator=coordinator, processes_=processes, index=index
-            )
-            if found is None:
-                return
-            team, summary = {"processes": found["processes"]}, Summary.load(out)
-            for line in found["notes"] if no_card else ():  # else it is read again, and told then
-                console.note(line)
-        else:
-            with console.bars() as progress:
-                if promise:
-                    log = source.read_log(progress)
-                    people: Split | Interactions = source.users(log)
-                    split = None if no_card else source.split(log)  # for the card alone
-                else:
-                    people = split = source.read(progress)
-            summary, tried = distilled(people, run, place, search, resume)
-            summary = protection.noted(summary, set_aside, seed)
-            summary.save(out)
-        console.saved(out)
-        record, page = None, None
-        if not no_card:
-            with console.bars() as progress:
-                split = source.read(progress) if split is None else split
-                record = card.record(data, split, summary, seed=seed, progress=progress)
-            page = card.write(record, home)
-            console.saved(page)
-        shutil.rmtree(place, ignore_errors=True)
-    document = {
-        "dataset": data,
+
+@dataclass(eq=False)
+class _Work:
+    """A distillation on its way: what it reads, where it writes, what it has made so far."""
+
+    data: str
+    out: Path
+    place: Path
+    source: Source
+    run: dict[str, Any]
+    resume: bool
+    with_card: bool
+    split: Split | None = None
+    tried: list[dict[str, Any]] | None = None
+    team: list[dict[str, Any]] | None = None
+    card: Card | None = None
+    page: Path | None = None
+
+    @property
+    def promised(self) -> bool:
+        """Whether it keeps (ε, δ)."""
+        return "delta" in self.run
+
+    @property
+    def home(self) -> Path:
+        """Where the card goes."""
+        from infrec.cli import card
+
+        return card.folder(self.out, guaranteed=self.promised)
+
+    def check_card(self) -> None:
+        """Refuse before the work a place where the card could not be written."""
+        from infrec.cli import card
+
+        if self.promised and self.with_card:
+            card.check_beside(self.home)
+
+    def alone(self, search: bool) -> Summary:
+        """The summary, made by this process and saved."""
+        from infrec.cli import protection
+
+        with console.bars() as progress:
+            if self.promised:
+                log = self.source.read_log(progress)
+                people: Split | Interactions = self.source.users(log)
+                self.split = self.source.split(log) if self.with_card else None
+            else:
+                people = self.split = self.source.read(progress)
+        summary, self.tried = distilled(people, self.run, self.place, search, self.resume)
+        summary = protection.noted(summary, self.source.set_aside, self.source.seed)
+        summary.save(self.out)
+        console.saved(self.out)
+        return summary
+
+    def together(self, processes: Processes) -> Summary | None:
+        """The summary that several processes made; None on all but the first."""
+        from infrec.cli import distributed
+        from infrec.data import Summary
+
+        found = distributed.distill(self.source, self.run, self.out, self.place, self.resume, processes)
+        if found is None:
+            return None
+        self.team = found["processes"]
+        for line in () if self.with_card else found["notes"]:  # the card reads it again, and tells then
+            console.note(line)
+        console.saved(self.out)
+        return Summary.load(self.out)
+
+    def write_card(self, summary: Summary) -> None:
+        """Measure the summary against its source, and write the card, where one is wanted."""
+        if not self.with_card:
+            return
+        from infrec.evaluation import fidelity
+        from infrec.report.card import write
+
+        with console.bars() as progress:
+            split = self.source.read(progress) if self.split is None else self.split
+            self.card = fidelity.card_of(self.data, split, summary, seed=self.source.seed, progress=progress)
+        self.page = write(self.card, self.home)
+        console.saved(self.page)
+
+    def may_leave(self) -> str:
+        """The sentence that says which directory may be passed on."""
+        from infrec.cli import protection
+
+        return protection.may_leave(self.out, self.page)
+
+
+def _document(work: _Work, summary: Summary, previous: Path | None, search: bool) -> dict[str, Any]:
+    """The JSON document of design.md's contract."""
+    from infrec.evaluation import fidelity
+
+    about = summary.about
+    told = ("mode", "start", "steps", "best_step", "seconds", "ms_per_step")
+    return {
+        "dataset": work.data,
         "users": summary.n_users,
         "interactions": summary.n_interactions,
         "discrete": summary.discrete,
-        "mode": summary.about["mode"],
-        "start": summary.about["start"],
-        "steps": summary.about["steps"],
-        "best_step": summary.about["best_step"],
-        "seconds": summary.about["seconds"],
-        "ms_per_step": summary.about["ms_per_step"],
+        **{name: about[name] for name in told},
         "bytes": summary.bytes,
-        "fidelity": {} if record is None else fidelity.document(record.fidelity),
-        "validation": summary.about["validation"],
+        "fidelity": {} if work.card is None else fidelity.document(work.card.fidelity),
+        "validation": about["validation"],
         "reg": summary.reg,
-        "seed": seed,
-        **({"target": summary.about["target"]} if "target" in summary.about else {}),
-        **({"tried": tried} if search else {}),
-        **{name: summary.about[name] for name in ("set_aside", "guarantee") if name in summary.about},
-        **team,
-        **({"previous": str(previous), "represents": summary.about["represents"]} if before else {}),
-        "out": str(out),
-        "card": None if page is None else str(page),
+        "seed": work.source.seed,
+        **({"target": about["target"]} if "target" in about else {}),
+        **({"tried": work.tried} if search else {}),
+        **{name: about[name] for name in ("set_aside", "guarantee") if name in about},
+        **({} if work.team is None else {"processes": work.team}),
+        **({} if previous is None else {"previous": str(previous), "represents": about["represents"]}),
+        "out": str(work.out),
+        "card": None if work.page is None else str(work.page),
     }
-    if promise:
-        console.note(protection.may_leave(out, page))
-    if json:
-        console.emit(document)
-    else:
-        show(summary, record, reading.again(data, seed), out, page)

@@ -20,7 +20,7 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
-    from infrec.report.card_records import Card
+    from infrec.evaluation.card_records import Card
     from infrec.splits import Split
 
 

@@ -26,6 +26,7 @@ from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
     from infrec.cli.distilling import Source
+    from infrec.cli.options import Processes
 
 
 def fit(
@@ -33,10 +34,7 @@ def fit(
     out: Path,
     settings: Mapping[str, Any],
     centres: str | None,
-    *,
-    coordinator: str | None,
-    processes_: int | None,
-    index: int | None,
+    processes: Processes,
 ) -> dict[str, Any] | None:
     """The document of a fit on the first process; None on the others, whose part is then done."""
     from infrec.data.partitioned import is_partitioned
@@ -47,7 +45,7 @@ def fit(
             f"`infrec datasets prepare {data} --out prepared`.",
             param_hint="DATA",
         )
-    here = launchers.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
+    here = _place(processes)
     arguments = {"data": data, "out": out, "settings": dict(settings), "centres": centres, "here": here}
     with console.bars(enabled=here.index == 0) as progress:
         return run_member(_fit, arguments, here, progress)
@@ -103,16 +101,23 @@ def _fit(
     }
 
 
+def _place(processes: Processes) -> launchers.Place:
+    """Where this process stands, as its options or its launcher say."""
+    return launchers.place(
+        os.environ,
+        coordinator=processes.coordinator,
+        processes=processes.processes,
+        index=processes.index,
+    )
+
+
 def distill(
     source: Source,
     run: Mapping[str, Any],
     out: Path,
     place: Path,
     resume: bool,
-    *,
-    coordinator: str | None,
-    processes_: int | None,
-    index: int | None,
+    processes: Processes,
 ) -> dict[str, Any] | None:
     """The document of a distillation on the first process, once its summary is in `out`; None on the others.
 
@@ -121,7 +126,7 @@ def distill(
     from infrec.cli import distilling
     from infrec.cli.console import live_distillation
 
-    here = launchers.place(os.environ, coordinator=coordinator, processes=processes_, index=index)
+    here = _place(processes)
     arguments = {
         "source": source, "run": dict(run), "out": out, "place": place, "resume": resume, "here": here,
     }  # fmt: skip

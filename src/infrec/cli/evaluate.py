@@ -14,7 +14,6 @@ from infrec.cli import console, options
 from infrec.cli.options import Protocol, Reading, reads_data
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
-from infrec.search import committed
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
@@ -132,6 +131,8 @@ def evaluate(
             )
             documents.append(document)
             if save_selection is not None:
+                from infrec.search import committed
+
                 console.saved(committed.save_search(document, save_selection, set_ or (), seed))
     if json:
         console.emit(documents[0] if len(documents) == 1 else {"dataset": data, "results": documents})

@@ -18,6 +18,7 @@ from infrec.report import numbers
 
 
 @reads_data
+@options.works_together("run as one of several processes that fit ∞-AE on a prepared dataset")
 def fit(
     data: options.Data,
     out: Annotated[
@@ -46,17 +47,7 @@ def fit(
             help="Keep where a training by epochs stands; the same command then goes on from there.",
         ),
     ] = None,
-    distributed: Annotated[
-        bool,
-        typer.Option(
-            "--distributed",
-            help="Be one of several processes that fit ∞-AE on a prepared dataset, each from its own part.",
-            rich_help_panel=options.PROCESSES,
-        ),
-    ] = False,
-    coordinator: options.Coordinator = None,
-    processes: options.Count = None,
-    index: options.Index = None,
+    processes: options.Processes = options.Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -72,7 +63,7 @@ def fit(
       infrec fit prepared --centres 2000 -o model
       srun infrec fit prepared --distributed --centres 2000 -o model
     """
-    options.refuse_without_distributed(distributed, coordinator, processes, index)
+    processes.check()
     if centres is not None and model != "infinite-ae":
         raise typer.BadParameter(
             f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
@@ -81,7 +72,7 @@ def fit(
         set_ = [*(set_ or ()), "solver=nystrom", f"centres={centres}"]
         centres = None
     recommender = options.open_model(model, set_, seed)
-    if distributed:
+    if processes.distributed:
         if model != "infinite-ae" or train_only or checkpoint is not None or reading != Reading():
             raise typer.BadParameter(
                 "--distributed fits infinite-ae on all of a prepared dataset; leave out --model, "
@@ -96,9 +87,7 @@ def fit(
             out,
             dataclasses.asdict(recommender.settings),
             centres,
-            coordinator=coordinator,
-            processes_=processes,
-            index=index,
+            processes,
         )
         if found is not None:
             console.saved(out)

@@ -19,7 +19,7 @@ import typer
 from infrec.cli import console
 from infrec.data.read_options import ReadOptions
 from infrec.progress import Progress, silent
-from infrec.settings import Kind
+from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
@@ -131,19 +131,26 @@ class Shown:
 
 
 def with_settings(
-    parameter: str, settings: type[SettingsType], *, panel: str | None = None, **shown: Shown
+    parameter: str,
+    settings: type[SettingsType],
+    *,
+    panel: str | None = None,
+    given_only: bool = False,
+    **shown: Shown,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A decorator: where a command has `parameter`, it gets one option for each setting that is shown.
 
-    The command receives an object of `settings`, made (and so checked) from what was given.
+    The command receives an object of `settings`, made (and so checked) from what was given; or a dictionary
+    of what was given, where defaults are still to be chosen.
 
     Args:
         parameter: The name of the command's parameter that is replaced.
         settings: The class whose settings are offered.
         panel: The panel of the help text, where `Shown` names none.
+        given_only: Hand over a dictionary without the options that were not given.
         **shown: The settings that are offered, and how.
     """
-    options = [_option(settings, name, how, panel) for name, how in shown.items()]
+    options = [_option(settings, name, how, panel, given_only) for name, how in shown.items()]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters: list[inspect.Parameter] = []
@@ -154,7 +161,8 @@ def with_settings(
         @functools.wraps(command)
         def with_options(**given: Any) -> None:
             values = {each.name: given.pop(each.name) for each in options}
-            command(**given, **{parameter: settings(**values)})
+            said = {name: value for name, value in values.items() if value is not None}
+            command(**given, **{parameter: said if given_only else settings(**values)})
 
         del with_options.__wrapped__  # typer must see this signature, not the one behind it
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -164,21 +172,24 @@ def with_settings(
     return decorate
 
 
-def _option(settings: type[SettingsType], name: str, how: Shown, panel: str | None) -> inspect.Parameter:
-    """One setting as a parameter that typer understands."""
+def _option(
+    settings: type[SettingsType], name: str, how: Shown, panel: str | None, given_only: bool
+) -> inspect.Parameter:
+    """One setting as a parameter that typer understands; None where it is not given, if `given_only`."""
     field = next(field for field in fields(settings) if field.name == name)
     text = how.help or field.metadata["help"]
     option = typer.Option(
         how.flag or "--" + name.replace("_", "-"),
         metavar=how.metavar,
-        help=f"{text[0].upper()}{text[1:]}.",
+        help=f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}.",
         rich_help_panel=how.panel or panel,
     )
-    annotation: Any = Annotated[_option_type(settings.kinds()[name]), option]
-    assert field.default is not MISSING
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation
-    )
+    kind, default = _option_type(settings.kinds()[name]), field.default
+    assert default is not MISSING
+    if given_only:
+        kind, default = kind | None, None
+    annotation: Any = Annotated[kind, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _option_type(kind: Kind) -> Any:
@@ -254,26 +265,32 @@ def report_lines(report: ReadReport) -> list[str]:
     return lines + [str(text) for text in report.notes]
 
 
-Coordinator = Annotated[
-    str | None,
-    typer.Option(
-        "--coordinator",
-        metavar="HOST:PORT",
-        help="Where the processes meet: on the machine of process 0. Slurm and Open MPI tell it.",
-        rich_help_panel=PROCESSES,
-    ),
-]
-Count = Annotated[
-    int | None,
-    typer.Option("--processes", metavar="N", min=1, help="How many there are.", rich_help_panel=PROCESSES),
-]
-Index = Annotated[
-    int | None,
-    typer.Option("--index", metavar="I", min=0, help="Which one this is, from 0.", rich_help_panel=PROCESSES),
-]
+# ---- several processes -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Processes(SettingsType):
+    """Where this process stands among those that work together."""
+
+    distributed: bool = setting(False, "run as one of several processes that work together")
+    coordinator: str | None = setting(
+        None, "where the processes meet: on the machine of process 0. Slurm and Open MPI tell it"
+    )
+    processes: int | None = setting(None, "how many there are", least=1)
+    index: int | None = setting(None, "which one this is, from 0", least=0)
+
+    def check(self) -> None:
+        """Refuse what says where this process stands where it is the only one."""
+        if not self.distributed and (self.coordinator, self.processes, self.index) != (None, None, None):
+            raise typer.BadParameter("--coordinator, --processes and --index go with --distributed.")
 
 
-def refuse_without_distributed(distributed: bool, *given: object) -> None:
-    """Refuse what says where this process stands where it is the only one."""
-    if not distributed and any(value is not None for value in given):
-        raise typer.BadParameter("--coordinator, --processes and --index go with --distributed.")
+def works_together(help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options of several processes, where a command has the parameter `processes`."""
+    return with_settings(
+        "processes",
+        Processes,
+        panel=PROCESSES,
+        distributed=Shown(help=help),
+        coordinator=Shown("HOST:PORT"),
+        processes=Shown("N"),
+        index=Shown("I"),
+    )

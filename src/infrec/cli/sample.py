@@ -54,7 +54,7 @@ def sample(
     if (percent is None) == (users is None):
         raise typer.BadParameter("give exactly one of --percent or --users.")
     check_out(out, "sample")
-    from infrec.data.summary import Summary
+    from infrec.data import Summary, grids
     from infrec.splits import holdout
 
     watch = Stopwatch()
@@ -71,7 +71,7 @@ def sample(
             "strategy": strategy,
             "percent": percent,
             "seed": seed,
-            "reg_grid": samplers.REG_GRID,
+            "reg_grid": grids.SAMPLE,
         }
         kept = Summary.of(chosen, about=about, kind="sample")
         kept.save(out)

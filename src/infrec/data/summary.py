@@ -23,6 +23,7 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.contents import Artifact
+from infrec.data import grids
 from infrec.data.interactions import Interactions, canonical
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ArtifactError
@@ -44,8 +45,6 @@ _FORMS: Mapping[str, type] = {
     **dict.fromkeys(("mode", "start", "criterion", "first_start"), str),
     **dict.fromkeys(("history",), list),
 }
-
-REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 50.0)  # the paper's, inside Distill-CF
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ class Summary(Interactions):
     @property
     def reg_grid(self) -> tuple[float, ...]:
         """The λ values to try for ∞-AE on this summary."""
-        return tuple(self.about.get("reg_grid", REG_GRID))
+        return tuple(self.about.get("reg_grid", grids.SUMMARY))
 
     @property
     def synthetic_users(self) -> bool:
@@ -189,7 +188,7 @@ def _log(found: Artifact) -> Interactions:
 
 def _check(found: Artifact, about: Mapping[str, Any]) -> None:
     """The numbers of a manifest that something is computed from, where they are there."""
-    grid = about.get("reg_grid", REG_GRID)
+    grid = about.get("reg_grid", grids.SUMMARY)
     for reg in (*grid, *(() if about.get("reg") is None else (about["reg"],))):
         found.checked_number("λ", reg)
     for name, whole, least in _NUMBERS:

@@ -1,11 +1,30 @@
 """Make users by gradient through ∞-AE: a log becomes a few synthetic users (Distill-CF, the paper's §4).
 
-Importing it needs no JAX: settings and saved summaries do without.
+Names are imported when first used: settings need no arrays, saved summaries no JAX.
 """
 
-from infrec.checkpoints import Interrupted
-from infrec.distillation.distill import distill
-from infrec.distillation.finishing import finish
-from infrec.distillation.settings import Config
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from infrec.checkpoints import Interrupted
+    from infrec.distillation.finishing import finish
+    from infrec.distillation.pipeline import distill
+    from infrec.distillation.settings import Config
+
+_HOME = {
+    "Config": "infrec.distillation.settings",
+    "Interrupted": "infrec.checkpoints",
+    "distill": "infrec.distillation.pipeline",
+    "finish": "infrec.distillation.finishing",
+}
 
 __all__ = ["Config", "Interrupted", "distill", "finish"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'infrec.distillation' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -193,7 +193,7 @@ def _from_invented(
     progress: Progress,
 ) -> Summary:
     """Invented users from what was released, then the usual distillation of these."""
-    from infrec.distillation.distill import distill
+    from infrec.distillation.pipeline import distill
 
     people = Population.fit(told, seed=settings["seed"], progress=progress)
     count = int(np.clip(500 * round(told.users / 500), FEWEST, MOST))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from infrec.data.summary import REG_GRID
+from infrec.data import grids
 from infrec.errors import ConfigError, DataError
 from infrec.settings import Settings, setting
 
@@ -75,7 +75,7 @@ class Config(Settings):
     l1: float = setting(0.0, "λ₂", least=0)
     depth: int = setting(1, "hidden layers of the network behind the kernel", least=0)
     reg: float = setting(1.0, "λ to begin with", least=0)
-    reg_grid: tuple[float, ...] = setting(REG_GRID, "λ values tried at each validation", least=0)
+    reg_grid: tuple[float, ...] = setting(grids.SUMMARY, "λ values tried at each validation", least=0)
     rechoose: bool = setting(
         True, "train on with the best λ of a validation (but for the one before the first step)"
     )

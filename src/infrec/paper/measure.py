@@ -124,13 +124,14 @@ def _data(
 
 
 def _sample(train: Interactions, data: Data, seed: int, progress: Progress) -> Interactions:
+    from infrec.data import grids
     from infrec.data.summary import Summary
-    from infrec.samplers import REG_GRID, sample
+    from infrec.samplers import sample
 
     chosen = sample(
         train, strategy=data.source, users=data.users, seed=seed, progress=progress, **dict(data.settings)
     )
-    return Summary.of(chosen, about={"reg_grid": REG_GRID}, kind="sample")
+    return Summary.of(chosen, about={"reg_grid": grids.SAMPLE}, kind="sample")
 
 
 def realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
@@ -374,8 +375,9 @@ def audit_cell(
 def _release(
     cell: Cell, split: Split, folder: Path, progress: Progress
 ) -> tuple[Interactions, dict[str, Any]]:
+    from infrec.data import grids
     from infrec.data.summary import Summary
-    from infrec.samplers import REG_GRID, sample
+    from infrec.samplers import sample
 
     train, about = split.train, {}
     if cell.data.source == DISTILLED:
@@ -393,7 +395,7 @@ def _release(
     else:
         drawn = sample(train, strategy=cell.data.source, users=cell.data.users, seed=cell.seed)
         released = Summary.of(
-            drawn, about={"reg_grid": REG_GRID, "strategy": cell.data.source}, kind="sample"
+            drawn, about={"reg_grid": grids.SAMPLE, "strategy": cell.data.source}, kind="sample"
         )
     size = {"users": released.n_users, "items": released.n_items, "interactions": released.n_interactions}
     return released, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
+from pathlib import Path
+from typing import Any
 
+from infrec.artifacts import CARD
+from infrec.data.export import atomically
+from infrec.evaluation.card_records import Card, Curve, Fidelity
 from infrec.report import audit as audits
 from infrec.report import card_figures, figures, html
 from infrec.report.card_figures import METRICS, names
-from infrec.report.card_records import Card, Curve, Fidelity
 from infrec.report.html import NO_PLOTS
 from infrec.report.numbers import MEANING, interval, label, number, seconds, settings, size
 
+PAGE, RECORD = CARD
 HEIGHT = 420  # of the picture, in pixels, unless there are more rows than that shows
+
+
+def write(card: Card, folder: Path) -> Path:
+    """`card.html` and `card.json` into a directory, which is made; each appears when it is whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomically(folder / RECORD) as file:
+        file.write(json.dumps(card.as_dict(), ensure_ascii=False, allow_nan=False).encode())
+    with atomically(folder / PAGE) as file:
+        file.write(render(card).encode())
+    return folder / PAGE
+
+
+def add_audit(folder: Path, audit: Mapping[str, Any]) -> Path:
+    """Put what an audit found into the card that lies in a directory."""
+    before = Card.from_dict(json.loads((folder / RECORD).read_bytes()))
+    return write(replace(before, audit=audit), folder)
 
 
 def render(card: Card, *, plots: bool = True) -> str:

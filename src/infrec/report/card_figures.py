@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from infrec.report.card_records import Card, Curve, Which
+from infrec.evaluation.card_records import Card, Curve, Which
 from infrec.report.figures import FAINT, INK, MARKERS, SERIES, WIDTH, _bare, _svg
 from infrec.report.numbers import label, number
 

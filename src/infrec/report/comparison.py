@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
+from infrec.evaluation.card_records import Card
 from infrec.report import card as cards
 from infrec.report import figures, html
-from infrec.report.card_records import Card
 from infrec.report.html import NO_PLOTS
 from infrec.report.numbers import MEANING, interval, label, number, seconds, settings, shown, signed
 from infrec.report.records import Comparison, Example, ModelRecord, Reason, Recommended

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from infrec.report.card_records import Interval
-
 if TYPE_CHECKING:
-    from infrec.report.card_records import Card
+    from infrec.evaluation.card_records import Card
+
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Comparison:
             example = Example(**{**example, "recommended": recommended})
         card = record.get("card")
         if card is not None:
-            from infrec.report.card_records import Card
+            from infrec.evaluation.card_records import Card
 
             card = Card.from_dict(card)
         leads = tuple(Lead(**lead) for lead in record.get("leads", ()))

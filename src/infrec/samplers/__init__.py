@@ -1,5 +1,5 @@
 """Smaller logs by a rule: the baselines that a distilled summary must beat."""
 
-from infrec.samplers.sample import GENERATORS, REG_GRID, STRATEGIES, sample
+from infrec.samplers.sample import GENERATORS, STRATEGIES, sample
 
-__all__ = ["GENERATORS", "REG_GRID", "STRATEGIES", "sample"]
+__all__ = ["GENERATORS", "STRATEGIES", "sample"]

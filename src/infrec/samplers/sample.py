@@ -50,8 +50,6 @@ ORDERS: dict[str, Callable[[Interactions, int], NDArray[np.int64]]] = {
 }
 GENERATORS = ("ar-cf",)  # whose users are nobody's
 STRATEGIES = ("interaction-rns", *ORDERS, "herding", *GENERATORS)
-# λ of ∞-AE on few real users: the paper's values for logs and those for summaries, so that none is favoured.
-REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0)
 
 
 def sample(

@@ -13,7 +13,7 @@ import pytest
 
 from infrec.data import Interactions, Summary, datasets
 from infrec.distillation import distill, finish
-from infrec.distillation.distill import held_out
+from infrec.distillation.pipeline import held_out
 from infrec.distillation.settings import Config
 from infrec.distillation.validation import Validator
 from infrec.errors import ArtifactError, DataError
@@ -188,7 +188,7 @@ class TestSizes:
         self, small_log: Interactions, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With a quality known for each number of users, bisection ends within an eighth of the answer."""
-        from infrec.distillation.distill import _smallest
+        from infrec.distillation.pipeline import _smallest
 
         runs = []
 
@@ -210,7 +210,7 @@ class TestSizes:
 
     def test_target_for_real(self, demo: Split, monkeypatch: pytest.MonkeyPatch) -> None:
         """Real distillations from two users on; each number of users is compiled anew, so they are few."""
-        monkeypatch.setattr(sys.modules["infrec.distillation.distill"], "FEWEST", 2)
+        monkeypatch.setattr(sys.modules["infrec.distillation.pipeline"], "FEWEST", 2)
         found = distill(demo, target=0.69, mode="soft", steps=30, batch=400)
         target = found.about["target"]
         assert target["reached"]
@@ -224,7 +224,7 @@ class TestSizes:
         """With 60 items both are judged by HR@12: a list of 100 would find everything on any summary."""
         from infrec.metrics.ranking import hit_rate_at
 
-        monkeypatch.setattr(sys.modules["infrec.distillation.distill"], "FEWEST", 2)
+        monkeypatch.setattr(sys.modules["infrec.distillation.pipeline"], "FEWEST", 2)
         train, val = held_out(small_log, 42)
         found = distill(Split(train, val, val), target=0.05, steps=1, mode="soft")
 

@@ -1,4 +1,4 @@
-"""What a summary's card is made of: plain records, filled in by whoever measured and only formatted here."""
+"""The record of a summary's card: filled in by `evaluation.fidelity`, formatted by `report.card`."""
 
 from __future__ import annotations
 

@@ -1,23 +1,27 @@
-"""How faithful a summary is: models fitted on it, on the full data and on as many random users."""
+"""How faithful a summary is: models fitted on it, on the full data and on as many random users; its card.
+
+card = fidelity.card_of("my log", split, summary)
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infrec.cli import console
+from infrec import machine
+from infrec.data import Summary, grids
 from infrec.errors import InfrecError
-from infrec.progress import Progress
-from infrec.report.card_records import Curve, Fidelity, Size, Which
-from infrec.report.numbers import label
+from infrec.evaluation.card_records import Card, Curve, Fidelity, Size, Which
+from infrec.evaluation.evaluate import evaluate
+from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.data import Interactions
-    from infrec.data.summary import Summary
     from infrec.models import Recommender
     from infrec.splits import Split
 
@@ -25,18 +29,82 @@ MODELS = ("infinite-ae", "ease")
 METRICS = ("HR@10", "HR@100", "NDCG@10")
 CURVE_POINTS = 48
 PICTURE = (210, 415)  # most users and items it shows: two pixels for a cell of a full-width page
+ELSEWHERE = ("mode", "start", "seed", "users", "steps")  # settings that have a place of their own on the card
+SEEN = "; with ε and δ all interactions went into the noisy sums, the test part's too"
+
+
+def card_of(
+    dataset: str, split: Split, summary: Summary, *, seed: int = 42, progress: Progress = silent
+) -> Card:
+    """The card of a summary: measured against its source and against as many random users.
+
+    Args:
+        dataset: What the source is called on the card.
+        split: The source; models are fitted on its train part and measured on its test part.
+        summary: What `distill` made of it.
+        seed: Seed of the random users, of the AUC's negatives and of the intervals.
+        progress: Called as the work goes on.
+    """
+    from infrec.distillation import dp_accounting, update
+
+    about = summary.about
+    if summary.items != split.train.items:  # with (ε, δ) it has the items that may be named
+        split = update.split_over(split, update.joined(summary, split.train), summary)
+        summary = summary.align_items(split.train.items)
+    train = split.train
+    watch = Stopwatch()
+    with watch("measuring fidelity"):
+        random = random_users(split, summary.n_users, seed)
+        found = measure(
+            split,
+            {"full": None, "summary": summary, "finished": summary, "random": random},
+            seed=seed,
+            progress=progress,
+        )
+    versions = machine.versions()
+    logs: dict[Which, Interactions] = {"full": train, "summary": summary, "random": random}
+    return Card(
+        dataset=dataset,
+        items=train.n_items,
+        mode=about["mode"],
+        start=about["start"],
+        discrete=summary.discrete,
+        seed=about["seed"],
+        steps=about["steps"],
+        best_step=about["best_step"],
+        full=size(train),
+        summary=size(summary),
+        random=size(random),
+        settings={
+            name: value
+            for name, value in about["settings"].items()
+            if name not in ELSEWHERE and value is not None and value is not False
+        },
+        seconds={"distilling": about["seconds"], **watch.seconds},
+        fidelity=found,
+        popularity=tuple(popularity(each, which) for which, each in logs.items()),
+        activity=tuple(activity(each, which) for which, each in logs.items()),
+        likeness=likeness(summary, train),
+        picture=picture(summary, train),
+        facts={
+            "split": split.name + SEEN if "guarantee" in about and split.name != "own" else split.name,
+            "protocol": "paper-code",
+            "device": str(about.get("device", machine.device())),
+            **{name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")},
+        },
+        guarantee=dp_accounting.with_epsilon(about.get("guarantee")),
+    )
 
 
 def random_users(split: Split, users: int, seed: int) -> Summary:
-    """As many users of the train part, drawn at random: what a summary of that size must beat.
+    """Users of the train part drawn at random: what a summary of so many users must beat.
 
     All of them where a summary has more: one that is carried on, or of invented users, may.
     """
-    from infrec.data.summary import Summary
-    from infrec.samplers import REG_GRID, sample
+    from infrec.samplers import sample
 
     drawn = sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
-    return Summary.of(drawn, about={"reg_grid": REG_GRID}, kind="sample")
+    return Summary.of(drawn, about={"reg_grid": grids.SAMPLE}, kind="sample")
 
 
 def measure(
@@ -44,17 +112,16 @@ def measure(
     datasets: Mapping[Which, Interactions | None],
     *,
     models: Iterable[str] = MODELS,
-    seed: int,
-    progress: Progress,
+    seed: int = 42,
+    progress: Progress = silent,
 ) -> tuple[Fidelity, ...]:
     """Every model on every dataset (None: the train part itself). What cannot be fitted is left out.
 
     ∞-AE is also finished: α solved on the train part, with the dataset called "finished" as its centres.
     """
-    from infrec.cli.evaluate import Choosing, fit_for
     from infrec.distillation import finish
-    from infrec.evaluation import evaluate
     from infrec.models import create
+    from infrec.search import tune
 
     found = []
     for name in models:
@@ -66,10 +133,13 @@ def measure(
                 if which == "finished" and train is not None:
                     fitted: Recommender = finish(train, split.train, validation=split.val, progress=progress)
                 else:
-                    fitted = fit_for(create(name), split, train, Choosing(), progress).model
+                    # Other users than the split's: validation asks for the split's own histories.
+                    context = None if train is None else split.train.matrix
+                    data = (split.train if train is None else train, split.val)
+                    fitted = tune(create(name), data, context=context, progress=progress).model
                 result = evaluate(fitted, split, seed=seed, progress=progress)
             except InfrecError as error:
-                console.note(f"{label(name)} on {which} data was not measured: {error}")
+                warnings.warn(f"{name} on {which} data was not measured: {error}", stacklevel=2)
                 continue
             metrics = {metric: result.metrics[metric] for metric in METRICS}
             if which == "full":
@@ -102,8 +172,6 @@ def document(found: Iterable[Fidelity]) -> dict[str, Any]:
 # ---- what a dataset looks like ---------------------------------------------------------------------------
 def size(log: Interactions) -> Size:
     """Users, interactions, and the bytes of the interactions as a summary's Parquet file."""
-    from infrec.data.summary import Summary
-
     return Size(log.n_users, log.n_interactions, Summary.of(log).bytes)
 
 
