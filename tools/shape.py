@@ -128,7 +128,7 @@ def measure(files: Sequence[str], lines: Mapping[str, int]) -> str:
 
 # ---- the table --------------------------------------------------------------------------------------------
 def table(tree: Tree, visited: Mapping[str, list[str]]) -> list[tuple[str, str, str]]:
-    """What is measured, the figure, and the goal."""
+    """Rows of the table: the quantity, its figure, and the goal."""
     by_path = {str(path.relative_to(tree.folder)): tree.lines[name] for name, path in tree.paths.items()}
     rows = [("lines in src / files", f"{sum(tree.lines.values()):,} / {len(tree.paths)}", "≤ 29,000 / ≤ 180")]
     goals = ("≤ 30 / ≤ 4,200 / ≤ 9", "≤ 40 / ≤ 6,500 / ≤ 14", "≤ 24 / ≤ 4,000 / ≤ 9")

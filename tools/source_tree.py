@@ -46,7 +46,7 @@ class Tree:
         }
 
     def imports(self, module: str, typing: bool = True) -> dict[str, str]:
-        """What a module imports of the package, anywhere in its file: local names and dotted names.
+        """Names that a module imports of the package, anywhere in its file: local names and dotted names.
 
         typing: also what stands under `if TYPE_CHECKING`.
         """
