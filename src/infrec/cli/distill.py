@@ -48,7 +48,7 @@ class MethodOptions(Settings):
 
 @dataclass(frozen=True)
 class PrivacyOptions(Settings):
-    """What is done for people's sake: users set aside for an audit; (ε, δ)."""
+    """Options for people's sake: users set aside for an audit; (ε, δ)."""
 
     set_aside: float | None = setting(
         None, "keep this share of the users out, such as 0.1: the control group of infrec audit"

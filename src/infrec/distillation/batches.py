@@ -94,7 +94,7 @@ def divided(shape: tuple[int, ...], part: Callable[[slice], NDArray[Any]]) -> ja
 
 
 def everywhere(tree: Tree) -> Tree:
-    """The same arrays on every device of every process."""
+    """Arrays copied to every device of every process."""
     if count() == 1:
         return jax.tree.map(jnp.asarray, tree)
     same = NamedSharding(_mesh(), PartitionSpec())
@@ -137,7 +137,7 @@ def densify(matrix: sp.csr_array, rows: NDArray[np.integer], height: int) -> NDA
 
 
 def densify_on_device(matrix: sp.csr_array, rows: NDArray[np.integer], height: int) -> Any:
-    """The same on an accelerator: only stored values travel, and room for them is rounded up to few sizes."""
+    """Dense rows on an accelerator: only stored values travel, their number rounded up to few sizes."""
     import jax.numpy as jnp
 
     part = matrix[rows]
@@ -233,7 +233,7 @@ class UserBatches:
         )
 
     def _wanted(self, rows: NDArray[np.int64], shape: tuple[int, int, int]) -> Any:
-        """What others predict for these users, then zeros, a block at a time."""
+        """Predictions of all others for these users, then zeros, a block at a time."""
         import jax.numpy as jnp
 
         if self._fit_others is None:
@@ -253,5 +253,5 @@ class UserBatches:
 
     @cached_property
     def _kind(self) -> type:
-        """What all values of the log fit in."""
+        """The smallest type that holds all values of the log."""
         return np.uint8 if _is_small(self._train.data) else np.float32

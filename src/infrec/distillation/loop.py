@@ -54,7 +54,10 @@ class State(NamedTuple):
 
 
 class Data(NamedTuple):
-    """What stays. Passed as an argument: a constant in a compiled function would be folded for minutes."""
+    """Arrays that stay through the run.
+
+    Passed as an argument: a constant in a compiled function would be folded for minutes.
+    """
 
     sizes: Array  # [users]: interactions of each synthetic user (discrete)
     mean_interactions: Array
@@ -137,7 +140,7 @@ OnValidate = Callable[[Any, Sequence[float]], Verdict]
 
 @dataclass
 class Track:
-    """What the loop knows beside the state: all of it goes into a checkpoint's manifest."""
+    """Progress of the loop beside its state: all of it goes into a checkpoint's manifest."""
 
     step: int = 0
     validated: int = -1  # the last step that was validated

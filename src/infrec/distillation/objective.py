@@ -1,4 +1,4 @@
-"""What distillation minimises: the loss of ∞-AE, fitted in closed form on the summary, on the real users.
+"""The objective of distillation: the loss of ∞-AE, fitted in closed form on the summary, on the real users.
 
 On paper (X̂ the summary, μ × items; X real users; Θ the NTK; m the mean of the diagonal of K_SS):
 
@@ -134,7 +134,7 @@ def _outer(
 
 
 def _sums(parts: Any, x_hat: Array, alpha: Array, total: Array, key: Array, *, form: Form) -> Any:
-    """The same of some users, block by block."""
+    """Loss and gradients of one device's users, block by block."""
     squares = (x_hat * x_hat).sum(axis=1)
 
     def block(carry: Any, part: Any) -> Any:

@@ -123,7 +123,7 @@ class Config(Settings):
             )
 
     def resolved(self, *, n_users: int, n_items: int, interactions: int) -> Self:
-        """The same with everything that was left to the data filled in; refuses what the data cannot give."""
+        """Settings with everything that was left to the data filled in; refuses what the data cannot give."""
         if n_users < 2:
             raise DataError(
                 f"the log has {n_users} user; expected at least 2: there is nothing to summarise."
@@ -189,12 +189,12 @@ OPTIONAL = frozenset(name for name, kind in Config.kinds().items() if kind.none)
 
 
 def given_only(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for. None says nothing, but for settings that may be None (patience: never stop)."""
+    """Settings that were given. None says nothing, but for those that may be None (patience: never stop)."""
     return {name: value for name, value in asked.items() if value is not None or name in OPTIONAL}
 
 
 def search_space(mean_interactions: float, n_items: int) -> dict[str, tuple[float, ...]]:
-    """What `--search` tries. The paper's γ: {50, 100, 200} for Magazine, {200, 500, 700} for ML-1M."""
+    """Values that `--search` tries. The paper's γ: {50, 100, 200} for Magazine, {200, 500, 700} for ML-1M."""
     base = default_draws(mean_interactions)
     factors = (0.5, 1.0, 2.0) if base == 100 else (1.0, 2.5, 3.5)
     draws = tuple(dict.fromkeys(min(round(base * factor), n_items) for factor in factors))

@@ -104,7 +104,7 @@ def _check_items(model: Scorer, split: Split) -> None:
 
 
 class _Tally:
-    """What is kept of each batch after its scores are gone."""
+    """Sums and per-user figures that are kept of each batch after its scores are gone."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What an evaluation found: one number per metric, what it is made of, and how sure it is."""
+"""The result of an evaluation: one number per metric, what it is made of, and how sure it is."""
 
 from __future__ import annotations
 

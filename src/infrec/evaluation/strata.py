@@ -56,7 +56,7 @@ def by_user_coldness(evaluation: Evaluation, bins: int = 5, *, seed: int = 42) -
 
 
 def by_item_coldness(evaluation: Evaluation, bins: int = 5) -> list[Stratum]:
-    """What share of held-out interactions was found, in bins of items by their train interactions.
+    """The share of held-out interactions that was found, in bins of items by their train interactions.
 
     The metric `found@k` is hits / held-out interactions over the items of a bin, in percent. Items that were
     held out for nobody are in no bin.

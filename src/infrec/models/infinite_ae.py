@@ -153,7 +153,7 @@ class InfiniteAE(Recommender):
     def _solver(
         self, interactions: Interactions, progress: Progress
     ) -> tuple[Callable[..., NDArray[Any] | None], Interactions | None]:
-        """What is done once for all λ: a function from λ to α, and the centres where not all users are."""
+        """Work done once for all λ: a function from λ to α, and the centres where not all users are."""
         depth, dtype = self.settings.depth, self.settings.dtype
         if self.settings.solver == "exact":
             progress("kernel", 0, 1)
@@ -294,7 +294,7 @@ class InfiniteAE(Recommender):
         return scores
 
     def with_only_centres(self) -> Self:
-        """The same scores from a model that holds its centres and α alone, and knows no other user."""
+        """A model with equal scores that holds its centres and α alone, and knows no other user."""
         small = self.with_settings()
         small._log, small._alpha = self.centres, self._alpha
         small.about, small.candidates, small._popularity = self.about, self.candidates, self.popularity
@@ -305,11 +305,11 @@ class InfiniteAE(Recommender):
         return explain(self, history, item)
 
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        """The same for several items at once: a CSR row and columns in, arrays out."""
+        """Contributions to the scores of several items at once: a CSR row and columns in, arrays out."""
         return contributions(self, history, items)
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
-        """What a history of this item alone adds to every score: score({item}) − score({})."""
+        """Everything that a history of this item alone adds to every score: score({item}) − score({})."""
         one = sp.csr_array(([1.0], ([0], [item])), shape=(2, self.log.n_items), dtype=np.float32)
         with_it, without = self._score(one)
         return with_it - without

@@ -80,7 +80,7 @@ def headline(card: Card, metric: str = "HR@10") -> str:
 
 
 def by_name(card: Card, data: str) -> str:
-    """What one of the datasets is called in a sentence."""
+    """The name of one of the datasets in a sentence."""
     return {str(which): name for which, name in names(card).items()}[data]
 
 

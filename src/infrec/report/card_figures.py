@@ -23,7 +23,7 @@ CELL = (0x2B, 0x84, 0xC6)  # of the picture: stands out on a light and on a dark
 
 
 def names(card: Card) -> dict[Which, str]:
-    """What the datasets are called."""
+    """Names of the datasets on the card."""
     return {
         "full": f"all {card.full.users:,} users",
         "summary": f"summary ({card.summary.users:,} users)",
