@@ -185,22 +185,22 @@ def _reasons(
     ids, titles = served.catalogue.ids, served.catalogue.titles
     out = []
     for at in range(len(items)):
-        mine = np.argsort(-parts.by_item[:, at], kind="stable")[:most_items]
-        theirs = np.argsort(-parts.by_user[:, at], kind="stable")[:most_users]
-        own = [(int(history.columns[j]), _brief(parts.by_item[j, at])) for j in mine]
+        best_columns = np.argsort(-parts.by_item[:, at], kind="stable")[:most_items]
+        best_users = np.argsort(-parts.by_user[:, at], kind="stable")[:most_users]
+        shares = [(int(history.columns[j]), _brief(parts.by_item[j, at])) for j in best_columns]
         users = [
             {
                 "user": served.user_name(u),
                 "contribution": _brief(parts.by_user[u, at]),
                 "likes": served.likes(u),
             }
-            for u in theirs.tolist()
+            for u in best_users.tolist()
         ]
         out.append(
             {
                 "score": _brief(parts.by_user[:, at].sum() + parts.beside[at]),
                 "baseline": _brief(parts.baseline[at]),
-                "items": [{"item": ids[c], "title": titles[c], "contribution": value} for c, value in own],
+                "items": [{"item": ids[c], "title": titles[c], "contribution": value} for c, value in shares],
                 "users": users,
             }
         )
