@@ -90,8 +90,8 @@ class Running:
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         return self.ask("POST", path, body, {"Content-Type": "application/json", **(headers or {})}, **more)
 
-    def recommend(self, **wish: Any) -> Answer:
-        return self.post("/v1/recommend", wish)
+    def recommend(self, **request: Any) -> Answer:
+        return self.post("/v1/recommend", request)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)

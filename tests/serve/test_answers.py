@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError
@@ -92,6 +94,29 @@ def test_filters(served: Served) -> None:
     for query, word in (({"only": ["x"]}, "only"), ({"genres": ["Jazz"]}, "Jazz")):
         (problem,) = recommend(served, [RecommendRequest(history=[100], **query)])
         assert isinstance(problem, Problem) and problem.status == 422 and word in problem.message
+
+
+_items = st.integers(100, 139)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    history=st.lists(_items, unique=True, max_size=6),
+    only=st.none() | st.lists(_items, min_size=1, max_size=20),
+    exclude=st.none() | st.lists(_items, max_size=20),
+    k=st.integers(1, 50),
+    exclude_seen=st.booleans(),
+)
+def test_one_policy_makes_the_lists_of_the_service_and_of_the_python_api(
+    served: Served, model: InfiniteAE, history: list[int], exclude_seen: bool, **filters: Any
+) -> None:
+    answer = asked(served, history=history, exclude_seen=exclude_seen, **filters)
+    table = model.recommend(histories=[history], exclude_seen=exclude_seen, **filters).to_pydict()
+    assert ids(answer) == table["item"]
+    assert {answer["source"]} >= set(table["source"])
+    allowed = set(filters["only"] or range(100, 140)) - set(filters["exclude"] or ())
+    allowed -= set(history) if exclude_seen else set()
+    assert set(ids(answer)) <= allowed and len(ids(answer)) == min(filters["k"], len(allowed))
 
 
 def test_reasons_add_up(served: Served, model: InfiniteAE) -> None:

@@ -38,10 +38,10 @@ def test_recommendations_carry_the_models_hash(server: Running) -> None:
 
 
 def test_two_requests_at_once_equal_two_apart(server: Running) -> None:
-    wishes: list[dict[str, Any]] = [{"history": [100 + n, 101 + 2 * n], "k": 12} for n in range(12)]
-    apart = [server.recommend(**wish).body for wish in wishes]
+    requests: list[dict[str, Any]] = [{"history": [100 + n, 101 + 2 * n], "k": 12} for n in range(12)]
+    apart = [server.recommend(**request).body for request in requests]
     with ThreadPoolExecutor(12) as pool:
-        at_once = list(pool.map(lambda wish: server.recommend(**wish).body, wishes))
+        at_once = list(pool.map(lambda request: server.recommend(**request).body, requests))
     assert at_once == apart
 
 

@@ -1,4 +1,4 @@
-"""What reaches a directory by and by is loaded once it is whole; nothing that goes wrong ends the watch."""
+"""A model that is copied file by file is loaded once it is whole; nothing that goes wrong ends the watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""From scores to lists with ids: filters, users nobody knows, empty histories."""
+"""From histories to lists of recommended items: filters, users nobody knows, empty histories.
+
+`allowed_items`, `score_or_popularity` and `best_items` are the policy, on columns and with numpy alone: the
+service answers by them too. `recommend` finds ids by Arrow and makes a table, for many users at a time.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,67 @@ if TYPE_CHECKING:
 
     from infrec.models.base import Recommender
 
+    Columns = list[int] | NDArray[np.integer]
+
 _BATCH_SCORES = 8 * 2**20  # scores that exist at a time
 _MODES = ("popular", "skip", "error")
 
 
+# ---- the policy, on columns ---------------------------------------------------------------------
+def allowed_items(
+    n_items: int, within: Iterable[Columns], exclude: Columns | None = None
+) -> NDArray[np.bool_]:
+    """Which items may appear: those in every set of `within`, but none of `exclude`."""
+    allowed = np.ones(n_items, bool)
+    for columns in within:
+        members = np.zeros(n_items, bool)
+        members[columns] = True
+        allowed &= members
+    if exclude is not None:
+        allowed[exclude] = False
+    return allowed
+
+
+def score_or_popularity(
+    rows: sp.csr_array,
+    popularity: Callable[[], NDArray[np.float32]],
+    score: Callable[[sp.csr_array, NDArray[np.intp]], NDArray[np.float32]],
+    *,
+    step: int,
+) -> NDArray[np.float32]:
+    """Scores [n, items] of every item for each history; the items' popularity where a history is empty.
+
+    popularity: called only when a history is empty, for it costs a pass over a model's log.
+    score: gets at most `step` histories that are not empty, and their places among `rows`.
+    """
+    n = rows.shape[0]
+    known = np.flatnonzero(np.diff(rows.indptr))
+    if len(known) == n <= step:
+        return score(rows, known)
+    scores = np.empty(rows.shape, np.float32)
+    if len(known) < n:
+        scores[:] = popularity()
+    if 0 < len(known) < n:
+        rows = rows[known]
+    for start in range(0, len(known), step):
+        part = slice(start, start + step)
+        scores[known[part]] = score(rows[part], known[part])
+    return scores
+
+
+def best_items(
+    scores: NDArray[np.float32],
+    rows: sp.csr_array,
+    k: int,
+    *,
+    exclude_seen: bool,
+    allowed: NDArray[np.bool_] | None,
+) -> NDArray[np.int64]:
+    """Columns of the k best items of each history, best first; −1 where fewer may appear."""
+    return top_k(scores, min(k, rows.shape[1]), exclude=rows if exclude_seen else None, only=allowed)
+
+
+# ---- ids and tables -----------------------------------------------------------------------------
 def recommend(
     model: Recommender,
     users: Iterable[object] | None,
@@ -118,18 +179,16 @@ def _batch(
     allowed: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[Any], ...]:
     """Row number, item, rank, score and whether the model made it, one entry per recommendation."""
-    known = np.diff(rows.indptr) > 0
-    if known.all():
-        scores = model.score(rows, users=users)
-    else:
-        scores = np.repeat(model.popularity[None, :], rows.shape[0], axis=0)
-        if known.any():
-            at = np.flatnonzero(known)
-            scores[known] = model.score(rows[at], users=None if users is None else users.take(pa.array(at)))
-    top = top_k(scores, min(k, rows.shape[1]), exclude=rows if exclude_seen else None, only=allowed)
-    row, place = np.nonzero(top >= 0)
-    item = top[row, place]
-    return row + first, item, place + 1, scores[row, item], known[row].astype(np.int8)
+
+    def score(some: sp.csr_array, places: NDArray[np.intp]) -> NDArray[np.float32]:
+        return model.score(some, users=None if users is None else users.take(pa.array(places)))
+
+    scores = score_or_popularity(rows, lambda: model.popularity, score, step=rows.shape[0])
+    best = best_items(scores, rows, k, exclude_seen=exclude_seen, allowed=allowed)
+    row, place = np.nonzero(best >= 0)
+    item = best[row, place]
+    known = (np.diff(rows.indptr) > 0).astype(np.int8)
+    return row + first, item, place + 1, scores[row, item], known[row]
 
 
 def _known_users(
@@ -186,19 +245,22 @@ def _allowed(
     """Which items may appear; None when all may."""
     if only is None and exclude is None:
         return None
-    allowed = np.full(model.log.n_items, only is None)
-    for name, ids, value in (("only", only, True), ("exclude", exclude, False)):
-        if ids is None:
-            continue
-        asked = list(_listed(ids))
-        at = model.log.items.positions(asked)
-        strangers = [asked[place] for place in np.flatnonzero(at < 0)]
-        if strangers and len(strangers) == len(asked) and value:
-            raise DataError(f"none of the items in only= is known to the model: {_some(strangers)}.")
-        if strangers:
-            warnings.warn(f"unknown items in {name}= are ignored: {_some(strangers)}.", stacklevel=4)
-        allowed[at[at >= 0]] = value
-    return allowed
+    within = [] if only is None else [_columns(model, "only", only)]
+    return allowed_items(
+        model.log.n_items, within, None if exclude is None else _columns(model, "exclude", exclude)
+    )
+
+
+def _columns(model: Recommender, name: str, ids: Iterable[object]) -> NDArray[np.int64]:
+    """Columns of the known ids of a filter; a warning about the others, an error if `only` holds none."""
+    asked = list(_listed(ids))
+    at = model.log.items.positions(asked)
+    strangers = [asked[place] for place in np.flatnonzero(at < 0)]
+    if strangers and len(strangers) == len(asked) and name == "only":
+        raise DataError(f"none of the items in only= is known to the model: {_some(strangers)}.")
+    if strangers:
+        warnings.warn(f"unknown items in {name}= are ignored: {_some(strangers)}.", stacklevel=5)
+    return at[at >= 0]
 
 
 def _with_titles(model: Recommender, columns: dict[str, Any], items: NDArray[np.integer]) -> pa.Table:

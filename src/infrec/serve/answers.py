@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from infrec.errors import InfrecError
 from infrec.kernels.gram import FEW
-from infrec.metrics.ranking import top_k
+from infrec.models.lists import allowed_items, best_items, score_or_popularity
 from infrec.serve.catalogue import Id, compact
 from infrec.serve.errors import Problem
 from infrec.serve.schemas import ExplainRequest, PersonRequest, RecommendRequest
@@ -91,15 +91,14 @@ def _history(served: Served, request: PersonRequest) -> _History:
 
 def _allowed(served: Served, request: RecommendRequest) -> NDArray[np.bool_]:
     catalogue = served.catalogue
-    allowed = np.ones(len(catalogue), bool)
+    within = []
     if request.only is not None:
         columns, unknown = catalogue.positions(request.only)
         if not columns:
             raise Problem(
                 422, "invalid", f"none of the {len(unknown)} items in `only` is known to {served.name!r}."
             )
-        allowed[:] = False
-        allowed[columns] = True
+        within.append(columns)
     if request.genres is not None:
         if not catalogue.genre_names:
             raise Problem(422, "invalid", f"the items of {served.name!r} have no genres; leave `genres` out.")
@@ -107,12 +106,8 @@ def _allowed(served: Served, request: RecommendRequest) -> NDArray[np.bool_]:
         if strangers:
             known = ", ".join(catalogue.genre_names[:30])
             raise Problem(422, "invalid", f"there is no genre {strangers[0]!r}; there is: {known}.")
-        of_these = np.zeros(len(catalogue), bool)
-        of_these[members] = True
-        allowed &= of_these
-    if request.exclude is not None:
-        allowed[catalogue.positions(request.exclude)[0]] = False
-    return allowed
+        within.append(members)
+    return allowed_items(len(catalogue), within, catalogue.positions(request.exclude or ())[0])
 
 
 def _stacked(served: Served, histories: Sequence[_History]) -> sp.csr_array:
@@ -125,22 +120,14 @@ def _stacked(served: Served, histories: Sequence[_History]) -> sp.csr_array:
 # ---- scores and lists ---------------------------------------------------------------------------
 def _scores(served: Served, rows: sp.csr_array, users: list[Id | None]) -> NDArray[np.float32]:
     """Scores of every item; popularity for those of whom nothing is known."""
-    known = np.flatnonzero(np.diff(rows.indptr))
-    if not len(known):
-        return np.repeat(served.popularity[None, :], rows.shape[0], axis=0)
-    asked = rows if len(known) == rows.shape[0] else rows[known]
-    names = None
-    if any(user is not None for user in users):  # a model may have learnt something for them
-        names = [_NOBODY if users[at] is None else users[at] for at in known]
-    scores = np.empty((len(known), rows.shape[1]), np.float32)
-    for start in range(0, len(known), FEW):  # so few at a time are scored the same in any company
-        some = slice(start, start + FEW)
-        scores[some] = served.model.score(asked[some], users=names and names[some])
-    if len(known) == rows.shape[0]:
-        return scores
-    out = np.repeat(served.popularity[None, :], rows.shape[0], axis=0)
-    out[known] = scores
-    return out
+    named = any(user is not None for user in users)  # a model may have learnt something for them
+
+    def score(some: sp.csr_array, places: NDArray[np.intp]) -> NDArray[np.float32]:
+        names = [_NOBODY if users[at] is None else users[at] for at in places] if named else None
+        return served.model.score(some, users=names)
+
+    # So few at a time are scored the same in any company.
+    return score_or_popularity(rows, lambda: served.popularity, score, step=FEW)
 
 
 def _lists(
@@ -152,14 +139,14 @@ def _lists(
         alone = at if one.allowed is not None else -1
         groups.setdefault((one.request.k, one.request.exclude_seen, alone), []).append(at)
     items: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(ready)
-    for (k, exclude_seen, alone), members in groups.items():
+    for (k, exclude_seen, _), members in groups.items():
         whole = len(members) == len(ready)
-        some = rows if whole else rows[members]
-        best = top_k(
+        best = best_items(
             scores if whole else scores[members],
-            min(k, rows.shape[1]),
-            exclude=some if exclude_seen else None,
-            only=ready[alone].allowed if alone >= 0 else None,
+            rows if whole else rows[members],
+            k,
+            exclude_seen=exclude_seen,
+            allowed=ready[members[0]].allowed,
         )
         for at, row in zip(members, best, strict=True):
             items[at] = row[row >= 0]
@@ -198,22 +185,22 @@ def _reasons(
     ids, titles = served.catalogue.ids, served.catalogue.titles
     out = []
     for at in range(len(items)):
-        mine = np.argsort(-parts.by_item[:, at], kind="stable")[:most_items]
-        theirs = np.argsort(-parts.by_user[:, at], kind="stable")[:most_users]
-        own = [(int(history.columns[j]), _brief(parts.by_item[j, at])) for j in mine]
+        best_columns = np.argsort(-parts.by_item[:, at], kind="stable")[:most_items]
+        best_users = np.argsort(-parts.by_user[:, at], kind="stable")[:most_users]
+        shares = [(int(history.columns[j]), _brief(parts.by_item[j, at])) for j in best_columns]
         users = [
             {
                 "user": served.user_name(u),
                 "contribution": _brief(parts.by_user[u, at]),
                 "likes": served.likes(u),
             }
-            for u in theirs.tolist()
+            for u in best_users.tolist()
         ]
         out.append(
             {
                 "score": _brief(parts.by_user[:, at].sum() + parts.beside[at]),
                 "baseline": _brief(parts.baseline[at]),
-                "items": [{"item": ids[c], "title": titles[c], "contribution": value} for c, value in own],
+                "items": [{"item": ids[c], "title": titles[c], "contribution": value} for c, value in shares],
                 "users": users,
             }
         )

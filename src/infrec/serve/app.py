@@ -1,4 +1,4 @@
-"""The addresses of the service, as a FastAPI application behind the gate."""
+"""The addresses of the service, as a FastAPI application behind the security middleware."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from infrec.serve.answers import explain, recommend
 from infrec.serve.batching import Service
 from infrec.serve.catalogue import compact
 from infrec.serve.errors import Problem, internal, of_status, too_large, too_slow
-from infrec.serve.security import Gate, Handler
+from infrec.serve.security import Handler, SecurityMiddleware
 from infrec.serve.served_model import Served
 from infrec.serve.settings import MAX_BODY
 
@@ -40,7 +40,7 @@ ModelName = Annotated[
 ]
 
 
-def create(service: Service) -> Gate:
+def create(service: Service) -> SecurityMiddleware:
     """The application for one process."""
     app = FastAPI(
         title="infrec",
@@ -58,12 +58,14 @@ def create(service: Service) -> Gate:
     direct = _recommend_routes(app, service)
     _catalogue_routes(app, service)
     _status_routes(app, service)
-    return Gate(app, service, direct)
+    return SecurityMiddleware(app, service, direct)
 
 
 # ---- recommendations and reasons ----------------------------------------------------------------
 def _recommend_routes(app: FastAPI, service: Service) -> dict[str, Handler]:
-    """What is asked most is handed out as well, to be called without FastAPI's detours."""
+    """Add the addresses of recommendations and reasons.
+
+    Returns their handlers too, to be called without FastAPI's detours."""
     seconds = service.settings.timeout
 
     @app.post(
@@ -72,15 +74,15 @@ def _recommend_routes(app: FastAPI, service: Service) -> dict[str, Handler]:
         responses={200: {"model": schemas.RecommendAnswer}, **schemas.errors(408, 413, 415, 422, 500, 503)},
         openapi_extra=_body(schemas.RecommendRequest),
     )
-    async def recommend_(request: Request) -> Response:
-        asked = schemas.read(schemas.RecommendRequest, await body_of(request, seconds))
-        served = service.get(asked.model)
-        if asked.explain:  # takes longer: kept out of the batches
-            (answer,) = await service.aside.run(lambda: recommend(served, [asked]))
+    async def recommend_(http: Request) -> Response:
+        request = schemas.read(schemas.RecommendRequest, await body_of(http, seconds))
+        served = service.get(request.model)
+        if request.explain:  # takes longer: kept out of the batches
+            (answer,) = await service.aside.run(lambda: recommend(served, [request]))
             if isinstance(answer, Exception):
                 raise answer
         else:
-            answer, served = await service.recommend(served.name, asked)
+            answer, served = await service.recommend(served.name, request)
         return _json(answer, served)
 
     @app.post(
@@ -89,15 +91,15 @@ def _recommend_routes(app: FastAPI, service: Service) -> dict[str, Handler]:
         responses={200: {"model": schemas.ExplainAnswer}, **schemas.errors(408, 413, 415, 422, 500, 503)},
         openapi_extra=_body(schemas.ExplainRequest),
     )
-    async def explain_(request: Request) -> Response:
-        asked = schemas.read(schemas.ExplainRequest, await body_of(request, seconds))
-        served = service.get(asked.model)
-        return _json(await service.aside.run(lambda: explain(served, asked)), served)
+    async def explain_(http: Request) -> Response:
+        request = schemas.read(schemas.ExplainRequest, await body_of(http, seconds))
+        served = service.get(request.model)
+        return _json(await service.aside.run(lambda: explain(served, request)), served)
 
     return {"/v1/recommend": recommend_, "/v1/explain": explain_}
 
 
-# ---- what there is ------------------------------------------------------------------------------
+# ---- items, models, summaries -------------------------------------------------------------------
 def _catalogue_routes(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/items",
@@ -111,9 +113,9 @@ def _catalogue_routes(app: FastAPI, service: Service) -> None:
     ) -> Response:
         served = service.get(model)
         catalogue = served.catalogue
-        found = await service.aside.run(lambda: catalogue.search(q, limit))
+        columns = await service.aside.run(lambda: catalogue.search(q, limit))
         listed = b",".join(
-            b'%b,"popularity":%d}' % (catalogue.json[at], catalogue.counts[at]) for at in found
+            b'%b,"popularity":%d}' % (catalogue.json[at], catalogue.counts[at]) for at in columns
         )
         return _json(b'{"model":%b,"items":[%b]}' % (served.label_json, listed), served)
 
@@ -216,29 +218,29 @@ def _file(name: str) -> Response:
     return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
 
 
-def _told(problem: Problem) -> Response:
+def _error(problem: Problem) -> Response:
     headers = {name.decode(): value.decode() for name, value in problem.headers}
     return Response(problem.body, problem.status, headers, media_type="application/json")
 
 
 async def _problem(_: Request, failure: Exception) -> Response:
     assert isinstance(failure, Problem)
-    return _told(failure)
+    return _error(failure)
 
 
 async def _invalid(_: Request, failure: Exception) -> Response:
     assert isinstance(failure, RequestValidationError)
-    return _told(schemas.invalid(list(failure.errors())))
+    return _error(schemas.invalid(list(failure.errors())))
 
 
 async def _http(_: Request, failure: Exception) -> Response:
     assert isinstance(failure, HTTPException)
     headers = [(name.lower().encode(), value.encode()) for name, value in (failure.headers or {}).items()]
-    return _told(of_status(failure.status_code, headers))
+    return _error(of_status(failure.status_code, headers))
 
 
 async def _internal(_: Request, failure: Exception) -> Response:
-    return _told(internal())  # the gate logs what it was
+    return _error(internal())  # the middleware logs what it was
 
 
 # ---- the description ----------------------------------------------------------------------------
@@ -254,20 +256,20 @@ def _body(kind: Any) -> dict[str, Any]:
 def _description(app: FastAPI) -> dict[str, Any]:
     """OpenAPI, with the requests' schemas: they are read by hand, so FastAPI does not see them."""
     if app.openapi_schema is None:
-        found = get_openapi(
+        document = get_openapi(
             title=app.title,
             version=app.version,
             summary=app.summary,
             routes=app.routes,
         )
-        components = found.setdefault("components", {}).setdefault("schemas", {})
+        components = document.setdefault("components", {}).setdefault("schemas", {})
         for kind in (schemas.RecommendRequest, schemas.ExplainRequest):
-            own = kind.model_json_schema(ref_template="#/components/schemas/{model}")
-            components.update(own.pop("$defs", {}))
-            components[kind.__name__] = own
+            schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+            components.update(schema.pop("$defs", {}))
+            components[kind.__name__] = schema
         for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape; ours is Error
             components.pop(name, None)
-        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        found["security"] = [{}, {"token": []}]
-        app.openapi_schema = found
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{}, {"token": []}]
+        app.openapi_schema = document
     return app.openapi_schema

@@ -72,14 +72,14 @@ class Batcher(Generic[Ask, Answer]):
     def _start(self) -> None:
         self._timer = None
         # Whoever has gone away in the meantime is not scored.
-        alive = [each for each in self._waiting if not each[1].done()]
+        alive = [(ask, answer) for ask, answer in self._waiting if not answer.done()]
         batch, self._waiting = alive[: self._size], alive[self._size :]
         if batch:
             self._busy = True
             self._pool.submit(self._run, batch, asyncio.get_running_loop())
 
     def _run(self, batch: _Batch[Ask, Answer], loop: asyncio.AbstractEventLoop) -> None:
-        """In the thread."""
+        """Score a batch, in the thread."""
         began = time.perf_counter()
         answers: list[Answer | Exception]
         try:
@@ -209,7 +209,7 @@ class Service:
         self.counters.add("batches")
         self.counters.add("batched", len(requests))
         answers = recommend(served, requests)
-        return [each if isinstance(each, Exception) else (each, served) for each in answers]
+        return [answer if isinstance(answer, Exception) else (answer, served) for answer in answers]
 
     def close(self) -> None:
         self.aside.close()

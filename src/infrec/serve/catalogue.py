@@ -1,4 +1,4 @@
-"""The items of a model as the service needs them: found by the text of their id, searched by title, and each
+"""Items of a model, prepared for the service: found by the text of their id, searched by title, and each
 written as JSON once."""
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Catalogue:
     def positions(self, ids: Iterable[Id]) -> tuple[list[int], list[Id]]:
         """The columns of the known ids, sorted, each once; and the unknown ids."""
         position = self.position
-        found, unknown = set(), []
+        columns, unknown = set(), []
         for one in ids:
             at = position.get(one if type(one) is str else str(one))
             if at is None:
                 unknown.append(one)
             else:
-                found.add(at)
-        return sorted(found), unknown
+                columns.add(at)
+        return sorted(columns), unknown
 
     def of_genres(self, names: Sequence[str]) -> tuple[list[int], list[str]]:
         """The columns that have any of these genres, and the names that no item has."""
@@ -79,18 +79,18 @@ class Catalogue:
         wanted = " ".join(fold(text).split())
         if not wanted:
             return np.argsort(-self.counts, kind="stable")[:limit].tolist()
-        found: dict[int, int] = {}
+        ranks: dict[int, int] = {}
         at = self._text.find(wanted)
-        while at >= 0 and len(found) < _MOST_MATCHES:
+        while at >= 0 and len(ranks) < _MOST_MATCHES:
             item = bisect_right(self._starts, at - 1) - 1
             before = self._text[at - 1]
             rank = {"\n": 1, "\t": 3, " ": 2}.get(before, 4 if before.isalnum() else 2)
-            found[item] = min(found.get(item, rank), rank)
+            ranks[item] = min(ranks.get(item, rank), rank)
             at = self._text.find(wanted, at + 1)
         exact = self.position.get(text.strip())
         if exact is not None:
-            found[exact] = 0
-        return sorted(found, key=lambda item: (found[item], -self.counts[item], item))[:limit]
+            ranks[exact] = 0
+        return sorted(ranks, key=lambda item: (ranks[item], -self.counts[item], item))[:limit]
 
 
 def index_of(vocabulary: Vocabulary) -> dict[str, int]:
@@ -110,9 +110,9 @@ def _spellings(title: str) -> list[str]:
 
 
 def fold(text: str) -> str:
-    """For comparing: no case, no accents, no line breaks."""
+    """A text without case, accents and line breaks, for comparing."""
     plain = unicodedata.normalize("NFKD", text.casefold())
-    kept = "".join(each for each in plain if not unicodedata.combining(each))
+    kept = "".join(letter for letter in plain if not unicodedata.combining(letter))
     return kept.replace("\n", " ").replace("\t", " ")
 
 
@@ -124,7 +124,7 @@ def compact(value: Any) -> bytes:
 
 
 def characteristic(log: Interactions, row: int, counts: NDArray[np.int64]) -> NDArray[np.intp]:
-    """What a user likes, most telling first: items that are known but not everybody's.
+    """Items that a user likes, most telling first: those that are known but not everybody's.
 
     √c · log(n / c) is highest for items that about an eighth of the users have.
     """

@@ -133,9 +133,9 @@ class Guarded(HttpToolsProtocol):
         """Answer a whole plain request for a recommendation without parsing it; False where it is none."""
         if not data.startswith(_PLAIN) or self._begun or not self._free:
             return False
-        head, found, body = data.partition(b"\r\n\r\n")
+        head, end, body = data.partition(b"\r\n\r\n")
         length = _LENGTH.search(head)
-        if not found or length is None or len(body) != int(length[1]) or _SPECIAL.search(head):
+        if not end or length is None or len(body) != int(length[1]) or _SPECIAL.search(head):
             return False
         self._arrived()
         self._count_refusal()
@@ -156,7 +156,7 @@ class Guarded(HttpToolsProtocol):
 
     @property
     def _from_a_page(self) -> bool:
-        """Whether a browser asks, whose page must be allowed to read even a refusal: the gate's business."""
+        """Whether a browser asks, whose page must be able to read even a refusal: left to the middleware."""
         return any(name == b"origin" for name, _ in self.headers)
 
     def _count_refusal(self) -> None:
@@ -287,8 +287,8 @@ class _Few(selectors.DefaultSelector):
         if not self._left:
             self._left = super().select(timeout)
             if len(self._left) <= _SOCKETS:
-                found, self._left = self._left, []
-                return found
+                ready, self._left = self._left, []
+                return ready
         some, self._left = self._left[:_SOCKETS], self._left[_SOCKETS:]
         now = self.get_map()
         # What was closed or paused in the meantime is not ready any more.

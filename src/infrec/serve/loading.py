@@ -45,22 +45,23 @@ class Source:
 
 def sources(arguments: Sequence[str]) -> tuple[Source, ...]:
     """`PATH` or `NAME=PATH`; without a name, the directory's own."""
-    found: list[Source] = []
+    listed: list[Source] = []
     for text in arguments:
         name, equals, path = text.partition("=")
         if not equals or "/" in name or Path(text).exists():
             name, path = Path(text).resolve().name, text
         if not name or not path:
             raise ConfigError(f"{text!r} names no model; expected a directory, or NAME=DIRECTORY.")
-        if any(one.name == name for one in found):
+        if any(one.name == name for one in listed):
             raise ConfigError(f"two models are named {name!r}; give one another name: other={path}.")
-        found.append(Source(name, Path(path)))
-    return tuple(found)
+        listed.append(Source(name, Path(path)))
+    return tuple(listed)
 
 
 def fingerprint(path: Path) -> tuple[object, ...] | None:
-    """What changes when the directory is replaced, or a file that was still on its way to it arrives; None
-    when there is no model."""
+    """Name, inode, time and size of each file of a directory; None when there is no model in it.
+
+    It changes when the directory is replaced, or when a file that was still being copied arrives."""
     try:
         files = {entry.name: entry.stat() for entry in os.scandir(path)}
     except OSError:

@@ -74,7 +74,7 @@ class Counters:
         self._mine[_SINGLE + SINGLE.index(name)] = value
 
     def text(self, models: Iterable[Served]) -> str:
-        """Everything, for /metrics."""
+        """All numbers in Prometheus' text format, for /metrics."""
         self.set("resident", machine.resident_bytes())
         total = [sum(self._all[at + row * SLOTS] for row in range(self._rows)) for at in range(SLOTS)]
         single = {name: total[_SINGLE + at] for at, name in enumerate(SINGLE)}

@@ -1,4 +1,4 @@
-"""What every request passes on its way in and out: Host, Origin, token, size; headers, counts, a log line.
+"""Checks of every request (Host, Origin, token, size), and its headers, count and log line on the way out.
 
 The line never holds a history, a query or a body.
 """
@@ -42,8 +42,8 @@ ALWAYS = [
 ]
 
 
-class Gate:
-    """ASGI middleware, written by hand because it runs for every request."""
+class SecurityMiddleware:
+    """ASGI middleware that checks and counts requests; written by hand because it runs for every one."""
 
     def __init__(
         self, app: App, service: Service, direct: Mapping[str, Handler] = MappingProxyType({})

@@ -20,7 +20,9 @@ MOST_USERS, MOST_INTERACTIONS = 2_000, 200_000  # of a summary that is sent to b
 
 @dataclass(eq=False)
 class Served:
-    """hash: of everything in its directory. kind: what it was fitted on: "log", "summary" or "sample".
+    """A model under the name it answers to, with its items prepared for answers.
+
+    hash: of everything in its directory. kind: what it was fitted on: "log", "summary" or "sample".
 
     The users of a summary are made up and may be shown; of real ones only sums are.
     """
@@ -60,7 +62,7 @@ class Served:
         return self.synthetic and small
 
     def facts(self) -> dict[str, Any]:
-        """Its entry in the list of models."""
+        """The model's entry in the list of models."""
         return {
             **self.label,
             "type": self.model.name,
@@ -83,7 +85,7 @@ class Served:
         return getattr(self.model, "centres", self.log)
 
     def likes(self, user: int) -> list[str]:
-        """What a synthetic user is best described by; of a real one nothing is told."""
+        """Titles that describe a synthetic user best; none for a real user."""
         if not self.synthetic:
             return []
         best = characteristic(self.people, user, self.catalogue.counts)[:LIKES]
@@ -118,9 +120,9 @@ class Served:
                 dense = log.matrix[[row]].toarray().ravel()
                 entry["weights"] = [round(float(weight), 4) for weight in dense[order]]
             users.append(entry)
-        there = np.zeros(log.n_items, np.int64) if original is None else original.catalogue.counts
+        original_counts = np.zeros(log.n_items, np.int64) if original is None else original.catalogue.counts
         # What no synthetic user has, but real ones did, is worth seeing too.
-        shown = np.flatnonzero((catalogue.counts > 0) | (there > 0))
+        shown = np.flatnonzero((catalogue.counts > 0) | (original_counts > 0))
         place = np.full(log.n_items, -1)
         place[shown] = np.arange(len(shown))
         for entry in users:
@@ -131,7 +133,7 @@ class Served:
                 "title": catalogue.titles[at],
                 "genres": catalogue.genres[at],
                 "popularity": int(catalogue.counts[at]),
-                "original": None if original is None else int(there[at]),
+                "original": None if original is None else int(original_counts[at]),
             }
             for at in shown.tolist()
         ]

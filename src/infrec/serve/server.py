@@ -119,7 +119,7 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def prepare_process() -> None:
-    """What every process that answers needs: quick switches between threads, sockets, a log."""
+    """Set up a process that answers: quick switches between threads, enough sockets, a log."""
     sys.setswitchinterval(
         0.0001
     )  # scoring must not wait 5 ms for the event loop to pause, nor it for scoring

@@ -21,7 +21,9 @@ _ORIGIN = re.compile(rf"https?://({_NAME.pattern})")
 
 @dataclass(frozen=True)
 class Settings:
-    """host, port: where to listen; port 0 takes a free one. token: what a client must send, or None.
+    """Settings of the service.
+
+    host, port: where to listen; port 0 takes a free one. token: what a client must send, or None.
     hosts: further Host headers to answer to; origins: web pages elsewhere that may call (CORS).
     workers: processes. window: seconds in which requests gather for one batch; batch: the most of them;
     queue: how many may wait for a model. timeout: seconds in which a request must arrive.
@@ -100,14 +102,16 @@ class Settings:
             names = {"127.0.0.1", "localhost", socket.gethostname().lower()}
             if self.host == "::":
                 names.add("[::1]")
-        found = {f"{name}:{self.port}" for name in names} | (names if self.port == 80 else set())
-        return frozenset(each.encode() for each in found | {name.lower() for name in self.hosts})
+        hosts = {f"{name}:{self.port}" for name in names} | (names if self.port == 80 else set())
+        return frozenset(host.encode() for host in hosts | {name.lower() for name in self.hosts})
 
     def allowed_origins(self) -> frozenset[bytes]:
         """Every Origin header that is answered: our own page, and what was asked for."""
-        own = {b"http://" + host for host in self.allowed_hosts()}
-        own |= {f"https://{name}".lower().encode() for name in self.hosts}  # behind a proxy that speaks TLS
-        return frozenset(own | self.foreign_origins())
+        origins = {b"http://" + host for host in self.allowed_hosts()}
+        origins |= {
+            f"https://{name}".lower().encode() for name in self.hosts
+        }  # behind a proxy that speaks TLS
+        return frozenset(origins | self.foreign_origins())
 
     def foreign_origins(self) -> frozenset[bytes]:
         """Pages elsewhere that may call and read the answer."""

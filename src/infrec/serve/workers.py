@@ -70,8 +70,8 @@ class Supervisor:
             if not self._stopping:
                 started(self._settings, [self._models[name] for name in self._names])
                 self._models.clear()  # the workers have them mapped; here they would be a second copy
-            looking = threading.Thread(target=self.reloader.run, args=(self._each_second,), daemon=True)
-            looking.start()
+            reloading = threading.Thread(target=self.reloader.run, args=(self._each_second,), daemon=True)
+            reloading.start()
             while not self._stopping:
                 time.sleep(0.1)
             self.reloader.stop()

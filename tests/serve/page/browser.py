@@ -117,7 +117,7 @@ class Browser:
 
 
 class Page:
-    """What a person does with a page, and what the page did that nobody should see."""
+    """A page: the actions of a person on it, and its errors and foreign requests, which nobody should see."""
 
     def __init__(self, browser: Browser, session: str, context: str) -> None:
         self._browser, self._session, self._context = browser, session, context

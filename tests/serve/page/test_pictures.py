@@ -1,4 +1,4 @@
-"""What the summary's picture is computed from, on data whose right answer is obvious."""
+"""Numbers that the summary's picture is drawn from, on data whose right answer is obvious."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def page(chromium: Browser, server: Server) -> Iterator[Page]:
 
 
 def answer(rows: np.ndarray, original: np.ndarray | None = None, users: int | None = None) -> dict[str, Any]:
-    """What /v1/summary would say about these users × items."""
+    """The answer of /v1/summary about these users × items."""
     items = [
         {"item": at, "title": f"T{at}", "genres": ["odd" if at % 2 else "even"], "popularity": int(count)}
         | {"original": None if original is None else int(original[at])}

@@ -1,4 +1,4 @@
-"""What a person does: search, pick, read reasons, compare, walk through the summary; also with keys alone."""
+"""A person on the page: search, pick, read reasons, compare, walk through the summary; by keys alone too."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pick(page: Page, *words: str) -> None:
 
 
 def choose(page: Page, selector: str, value: str) -> None:
-    """What a browser does when an option is chosen; its own menu is not part of the page."""
+    """Choose an option as a browser does; its own menu is not part of the page."""
     page.js(f"document.querySelector('{selector}').value = '{value}'")
     page.js(f"document.querySelector('{selector}').dispatchEvent(new Event('change'))")
 
@@ -164,7 +164,7 @@ def test_only_these_genres(page: Page) -> None:
 
 
 def walk(page: Page, keys: int) -> list[str]:
-    """What the slider says as one goes down row by row from the first."""
+    """Texts of the slider as one goes down row by row from the first."""
     page.js("document.querySelector('#matrix').focus()")
     page.press("Home")
     said = [page.read("#matrix", "ariaValueText")]

@@ -230,6 +230,6 @@ export const held = (model, genres) => genres.filter((genre) => model.genres.inc
 /** Ask a model; `reasons` for each item come with it. */
 export function ask(model, { history, k, genres }, signal) {
   const only = held(model, genres);
-  const wish = { model: model.name, history, k, explain: 3, ...(only.length && { genres: only }) };
-  return server.post("v1/recommend", wish, signal);
+  const request = { model: model.name, history, k, explain: 3, ...(only.length && { genres: only }) };
+  return server.post("v1/recommend", request, signal);
 }
