@@ -173,7 +173,7 @@ def test_search_tries_the_papers_grid_and_keeps_the_best(
         (("--users", 0), "users is 0; expected a whole number of at least 1"),
         (("--users", 41), "41 synthetic users were asked for, but the log has 40"),
         (("--users", 4, "--gamma", 0), "gamma is 0"),
-        (("--users", 4, "--tau", -1), "tau is -1.0; expected a finite number above 0"),
+        (("--users", 4, "--tau", -1), "tau is -1.0; expected a number above 0"),
         (("--users", 4, "--hidden", 1), "hidden is 1.0"),
         (("--users", 4, "--per-user", 25), "but there are 24 items"),
         (("--users", 4, "--per-user", 3, "--total", 9), "at most one of them"),
@@ -181,7 +181,7 @@ def test_search_tries_the_papers_grid_and_keeps_the_best(
         (("--users", 4, "--target", 0.9), "exclude each other"),
         (("--users", 4, "--mode", "discreet"), "discreet"),
         (("--users", 4, "--set", "ratte=1"), "Did you mean rate?"),
-        (("--users", 4, "--set", "patience=never"), "patience is 'never'; expected int or none"),
+        (("--users", 4, "--set", "patience=never"), "patience is 'never'; expected a whole number of at least 1 or none"),
     ],
 )
 def test_wrong_usage_is_one_sentence(
