@@ -17,6 +17,7 @@ PAGES = sorted(
         *ROOT.glob("results/**/*.md"),
         *(path for path in SOURCE.rglob("*") if path.suffix in (".py", ".html", ".js", ".css", ".md")),
     }
+    - {ROOT / "docs" / "guarantee.md"}  # the proof of (ε, δ) itself
 )
 # HTTP's own words, about caches.
 TERMS = re.compile(r"[Cc]ache-[Cc]ontrol|no-store", re.IGNORECASE)
