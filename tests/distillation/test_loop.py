@@ -172,6 +172,22 @@ def test_the_best_summary_is_kept_and_patience_ends_the_run(small_log: Interacti
     np.testing.assert_array_equal(found.matrix.toarray(), seen[1])
 
 
+@pytest.mark.parametrize(("average", "moves"), [(0.0, True), (1 - 1e-7, False)])
+def test_the_running_mean_of_the_logits_is_judged_and_released(
+    small_log: Interactions, average: float, moves: bool
+) -> None:
+    """With a decay of nearly 1 the mean stays where the logits began, however far they go themselves."""
+    judged = []
+
+    def judge(x_hat, grid) -> Verdict:
+        judged.append(np.asarray(x_hat))
+        return Verdict(float(len(judged)), grid[0], {})
+
+    made = _run(small_log, mode="soft", gamma=20, average=average, on_validate=judge)
+    apart = [float(np.abs(x_hat - judged[0]).max()) for x_hat in (judged[-1], made.matrix.toarray())]
+    assert all((one > 0.01) is moves for one in apart)
+
+
 def test_lambda_follows_validation(small_log: Interactions) -> None:
     regs = []
 

@@ -272,3 +272,14 @@ def test_an_item_that_stands_twice_in_a_row_counts_once() -> None:
     twice = sp.csr_array((np.ones(3, np.float32), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
     log = Interactions(twice, Vocabulary.numbered(1), Vocabulary.numbered(2))
     np.testing.assert_allclose(private.user_sums(log, None).items, [0.5**0.5, 0.5**0.5])
+
+
+def test_invented_users_do_not_ask_how_often_an_item_meets_itself() -> None:
+    """The diagonal of the released pairs says nothing: whatever stands there, the fit is the same."""
+    together = np.full((6, 6), 3.0, np.float32)
+    activity = np.array([0.0, 20.0, 10.0])
+    plain = dp_sums.Release(activity, np.arange(6), np.linspace(9, 4, 6), together, 1.0)
+    other = replace(plain, together=together + 50 * np.eye(6, dtype=np.float32))
+    one, two = (dp_sums.Population.fit(each, seed=1) for each in (plain, other))
+    np.testing.assert_array_equal(one.bias, two.bias)
+    np.testing.assert_array_equal(one.factors, two.factors)

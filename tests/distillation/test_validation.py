@@ -49,6 +49,15 @@ def test_against_metrics(logs) -> None:
         assert table[row, 2] == pytest.approx(expected, abs=0.02)
 
 
+def test_equal_scores_rank_in_the_order_of_the_items() -> None:
+    """The one synthetic user has every item, so all scores are equal: item 8 is the 8th that is left."""
+    train = sp.csr_array(np.eye(2, 30, dtype=np.float32))  # user 0 has item 0, user 1 item 1
+    held = sp.csr_array((np.ones(2, np.float32), ([0, 1], [8, 25])), shape=(2, 30))
+    hr10, hr100, ndcg10, _ = Validator(train, held).table(np.ones((1, 30), np.float32), (1.0,))[0]
+    assert (hr10, hr100) == (50.0, 100.0)
+    assert ndcg10 == pytest.approx(50 / np.log2(9), rel=1e-5)
+
+
 def test_picks_the_best_of_the_grid(logs) -> None:
     train, held, x_hat = logs
     for criterion in CRITERIA:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.privacy import item_weights, match
+from infrec.privacy import item_weights, linkage, match
 from infrec.privacy import matching as module
 
 
@@ -177,3 +177,11 @@ def test_ml_1m_gives_everybody_away(real_data) -> None:
         others = np.setdiff1d(np.arange(log.n_users), rows)
         assert match(released, released).correct(np.arange(3000)).mean() >= 0.95
         assert match(log.select_users(others), released).accepted.mean() < 0.01
+
+
+def test_the_owner_of_a_row_is_the_most_alike_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A released copy of person 0 is theirs, also where people are compared two at a time."""
+    everybody = sp.csr_array(np.tri(5, 8, 3, dtype=np.float32))  # each has one item more than the one before
+    support = np.bincount(everybody.indices, minlength=8)
+    monkeypatch.setattr(linkage, "ROWS_AT_ONCE", 2)
+    assert linkage.owners(everybody[[0, 3]], everybody, support).tolist() == [0, 3]
