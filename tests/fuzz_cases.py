@@ -444,7 +444,7 @@ def checkpoint_cases(folder: Path) -> Run:
     """A training and a distillation that have saved where they were."""
     from infrec.distillation import loop
     from infrec.distillation.checkpoint import RunDirectory
-    from infrec.distillation.settings import Config
+    from infrec.distillation.settings import DistillSettings
     from infrec.distillation.validation import Verdict
     from infrec.models.mf import MF
 
@@ -452,7 +452,7 @@ def checkpoint_cases(folder: Path) -> Run:
     folder.mkdir()
     training = MF(latent=4, epochs=2).training(log, checkpoint=folder / "training")
     training.run()
-    config = Config.of("soft", users=4, steps=2, validate_every=1, targets="own").resolved(
+    config = DistillSettings.of("soft", users=4, steps=2, validate_every=1, targets="own").resolved(
         n_users=log.n_users, n_items=log.n_items, interactions=log.n_interactions
     )
 

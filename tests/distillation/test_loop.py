@@ -17,7 +17,7 @@ import pytest
 
 from infrec.checkpoints import fingerprint
 from infrec.data import Interactions
-from infrec.distillation import Config, Interrupted, distill, loop
+from infrec.distillation import DistillSettings, Interrupted, distill, loop
 from infrec.distillation.checkpoint import RunDirectory
 from infrec.distillation.validation import Verdict
 from infrec.errors import ArtifactError, ConfigError, SolveError
@@ -30,8 +30,8 @@ SMALL = {"users": 6, "per_user": 5, "steps": STEPS, "validate_every": 4, "patien
 
 
 def _run(log: Interactions, *, seed: int = 1, **options):
-    config = {**SMALL, **{k: v for k, v in options.items() if k in Config.__dataclass_fields__}}
-    rest = {k: v for k, v in options.items() if k not in Config.__dataclass_fields__}
+    config = {**SMALL, **{k: v for k, v in options.items() if k in DistillSettings.__dataclass_fields__}}
+    rest = {k: v for k, v in options.items() if k not in DistillSettings.__dataclass_fields__}
     return distill(log, seed=seed, **config, **rest)
 
 
@@ -231,7 +231,7 @@ def test_mini_batches(small_log: Interactions) -> None:
 
 def test_a_lambda_too_small_is_raised_and_an_impossible_one_explained(small_log: Interactions) -> None:
     """Equal rows at λ = 0: the first steps find no finite loss, and go on with the next λ of the grid."""
-    config = Config.of("discrete", **SMALL, reg=0.0, reg_grid=(0.0, 1.0))
+    config = DistillSettings.of("discrete", **SMALL, reg=0.0, reg_grid=(0.0, 1.0))
     config = config.resolved(n_users=120, n_items=60, interactions=small_log.n_interactions)
     run = loop._Run(small_log.matrix, config, lambda x, g: Verdict(1.0, 0.0, {}), loop.silent, 1)
     run.raise_reg()

@@ -25,7 +25,7 @@ from infrec.distillation.batches import UserBatches, Users
 from infrec.distillation.checkpoint import RunDirectory
 from infrec.distillation.leave_one_out import MOST_ITEMS, LeaveOneOutTargets
 from infrec.distillation.objective import Form
-from infrec.distillation.settings import Config
+from infrec.distillation.settings import DistillSettings
 from infrec.distillation.validation import Verdict
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import devices
@@ -70,7 +70,7 @@ def begin(logits: Array, reg: float) -> State:
 
 
 @partial(jax.jit, static_argnums=(3,))
-def summary(logits: Array, data: Data, at: Array, config: Config) -> Float[Array, "users items"]:
+def summary(logits: Array, data: Data, at: Array, config: DistillSettings) -> Float[Array, "users items"]:
     """X̂ as it would be released at step `at`."""
     if config.mode == "published":
         return gumbel.multi_draw(logits, counter_noise.fold(data.key, at, 3), config.tau, config.draws or 1)
@@ -79,7 +79,7 @@ def summary(logits: Array, data: Data, at: Array, config: Config) -> Float[Array
     return relaxations.top_mask(logits, data.sizes).astype(jnp.float32)
 
 
-def relaxed(logits: Array, data: Data, key: Array, config: Config) -> Array:
+def relaxed(logits: Array, data: Data, key: Array, config: DistillSettings) -> Array:
     """X̂ as the gradient sees it."""
     if config.mode == "published":
         return gumbel.multi_draw(logits, counter_noise.fold(key, 1), config.tau, config.draws or 1)
@@ -91,7 +91,7 @@ def relaxed(logits: Array, data: Data, key: Array, config: Config) -> Array:
 
 
 def gradient(
-    state: State, users: Users, data: Data, at: Array, config: Config
+    state: State, users: Users, data: Data, at: Array, config: DistillSettings
 ) -> tuple[Array, tuple[Array, Array]]:
     """Loss and gradients of step `at`. λ is chosen on validation, so ln λ has a gradient of 0."""
     step_key = counter_noise.fold(data.key, at)
@@ -115,7 +115,9 @@ def gradient(
     return batches.added_up(jax.value_and_grad(loss)((state.logits, state.log_reg)))
 
 
-def advance(state: State, loss: Array, grads: tuple[Array, Array], config: Config, at: Array) -> State:
+def advance(
+    state: State, loss: Array, grads: tuple[Array, Array], config: DistillSettings, at: Array
+) -> State:
     """Adam with a cosine rate. A step whose loss or gradient is not finite changes nothing."""
     updates, adam = _ADAM.update(grads, state.adam)
     fraction = jnp.clip(at / (config.steps or 1), 0.0, 1.0)
@@ -129,7 +131,7 @@ def advance(state: State, loss: Array, grads: tuple[Array, Array], config: Confi
 
 
 @partial(jax.jit, static_argnums=(4,), donate_argnums=(0,))
-def step(state: State, users: Users, data: Data, at: Array, config: Config) -> tuple[State, Array]:
+def step(state: State, users: Users, data: Data, at: Array, config: DistillSettings) -> tuple[State, Array]:
     """A whole step: one compiled function."""
     loss, grads = gradient(state, users, data, at, config)
     return advance(state, loss, grads, config, at), loss
@@ -166,7 +168,7 @@ class _Run:
     def __init__(
         self,
         train: sp.csr_array,
-        config: Config,
+        config: DistillSettings,
         on_validate: OnValidate,
         progress: Progress,
         seed: int,
@@ -318,7 +320,7 @@ class _Run:
 
 def run(
     train: sp.csr_array,
-    config: Config,
+    config: DistillSettings,
     *,
     on_validate: OnValidate,
     past: Past | None = None,
@@ -326,7 +328,7 @@ def run(
     resume: bool = False,
     progress: Progress = silent,
 ) -> Result:
-    """Distil `train` with settings that are `Config.resolved` for it.
+    """Distil `train` with settings that are `DistillSettings.resolved` for it.
 
     past: an old summary that is continued, over the same items.
     on_validate: called with X̂ and the λ grid; says how good the summary is and which λ is best (`Verdict`).

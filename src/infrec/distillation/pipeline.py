@@ -13,7 +13,7 @@ import numpy as np
 from infrec.data import Interactions, Vocabulary
 from infrec.data.summary import Summary
 from infrec.distillation import update
-from infrec.distillation.settings import Config, given_only
+from infrec.distillation.settings import DistillSettings, given_only
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
@@ -41,7 +41,7 @@ def distill(
     noise_multiplier: float | None = None,
     catalogue: Vocabulary | None = None,
     seed: int | None = None,
-    config: Config | None = None,
+    config: DistillSettings | None = None,
     on_validate: OnValidate | None = None,
     run_directory: str | PathLike[str] | None = None,
     resume: bool = False,
@@ -58,7 +58,7 @@ def distill(
     previous: a summary to continue: it and the data become a new one, within its size and with its settings.
     epsilon, delta: distil with user-level differential privacy (`private.py`), of a log and not of a
     split; noise_multiplier: its noise instead of ε; catalogue: the public list of items, if there is one.
-    config, settings: `Config`, or single settings of it by name; the defaults are those of the mode.
+    config, settings: `DistillSettings`, or single settings of it by name; the defaults are those of the mode.
     on_validate: judges a summary; by default ∞-AE on the validation items.
     run_directory: keeps checkpoints there, to be resumed with `resume=True` after any kind of end.
     """
@@ -106,7 +106,11 @@ def distill(
                 f"target is {target}; expected a share above 0 and at most 1, for example 0.95."
             )
     chosen = given_only(asked)
-    base = replace(config, **chosen) if config is not None else Config.of(**{"mode": "discrete", **chosen})
+    base = (
+        replace(config, **chosen)
+        if config is not None
+        else DistillSettings.of(**{"mode": "discrete", **chosen})
+    )
     train, val = _train_and_validation(data, base.seed)
 
     def one(count: int) -> Summary:
@@ -129,7 +133,7 @@ def distill(
 def _distilled(
     train: Interactions,
     val: Interactions,
-    config: Config,
+    config: DistillSettings,
     on_validate: OnValidate | None,
     place: Path | None,
     resume: bool,

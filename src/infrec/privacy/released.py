@@ -117,11 +117,11 @@ def _remake(summary: Summary) -> Remake | None:
         return sampled
     if "settings" not in about or about.get("periods", 1) > 1:
         return None
-    from infrec.distillation import Config, distill
+    from infrec.distillation import DistillSettings, distill
 
     def distilled(log: Interactions, seed: int) -> Released:
         settings = {**about["settings"], "seed": seed, "users": min(summary.n_users, log.n_users - 1)}
-        config = Config.from_dict(settings)
+        config = DistillSettings.from_dict(settings)
         if (promise := about.get("guarantee")) is None:
             return Released.summary(distill(log, config=config))
         return Released.summary(
