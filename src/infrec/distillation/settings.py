@@ -37,7 +37,7 @@ SEARCH_SPACE: dict[str, tuple[float, ...]] = {"tau": (0.3, 0.5, 0.7, 5.0, 10.0),
 
 @dataclass(frozen=True)
 class DistillSettings(Settings):
-    """Settings of a distillation. `DistillSettings.of(mode)` has good ones for a mode; `None` means: from the data."""
+    """Settings of a distillation. `of(mode)` has good ones for a mode; `None` means: from the data."""
 
     mode: Mode = setting("discrete", "form of the summary: 0/1, our fractional one, or as published")
     users: int = setting(500, "synthetic users", least=1)
