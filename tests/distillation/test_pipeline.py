@@ -151,7 +151,7 @@ class TestSummary:
 
     def test_a_sample_is_saved_the_same_way(self, small_log: Interactions, tmp_path: Path) -> None:
         chosen = sample(small_log, strategy="user-rns", users=7)
-        Summary.of(chosen, about={"strategy": "user-rns"}, kind="sample").save(tmp_path / "s")
+        chosen.save(tmp_path / "s")
         again = Summary.load(tmp_path / "s")
         assert again.kind == "sample" and again.about["strategy"] == "user-rns"
         assert again.users == chosen.users

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,7 +120,6 @@ def _remake(summary: Summary) -> Remake | None:
     """
     about = dict(summary.about)
     if "strategy" in about:
-        from infrec.data.summary import Summary
         from infrec.samplers import sample
 
         def sampled(log: Interactions, seed: int) -> Released:
@@ -129,7 +128,7 @@ def _remake(summary: Summary) -> Remake | None:
                 share = min(1.0, summary.n_interactions / log.n_interactions)
                 size = {"percent": about.get("percent") or 100 * share}
             drawn = sample(log, strategy=about["strategy"], seed=seed, **size)
-            return Released.summary(Summary.of(drawn, about=about, kind="sample"))
+            return Released.summary(replace(drawn, about=about))
 
         return sampled
     if "settings" not in about or about.get("periods", 1) > 1:
