@@ -28,7 +28,7 @@ from infrec.distillation.objective import Form
 from infrec.distillation.settings import Config
 from infrec.distillation.validation import Verdict
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels import devices
+from infrec.kernels import device_arrays, devices
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -96,7 +96,7 @@ def gradient(
     """Loss and gradients of step `at`. λ is chosen on validation, so ln λ has a gradient of 0."""
     step_key = counter_noise.fold(data.key, at)
     form = Form(
-        config.loss, config.hidden, config.sharpness, config.user_power, config.depth,
+        config.loss, config.hidden, config.sharpness, config.user_power, config.kernel,
         "BF16_BF16_F32" if config.precision == "bfloat16" else config.precision,
     )  # fmt: skip
 
@@ -176,7 +176,7 @@ class _Run:
         self.every, self.steps = config.validate_every, config.steps
         self.config, self.on_validate, self.progress = config, on_validate, progress
         self.compiled_for = config.compiled_for()
-        self.on_gpu = jax.default_backend() == "gpu"
+        self.on_gpu = device_arrays.on_gpu()
         if not self.on_gpu:
             needed = devices.distillation(
                 config.users,

@@ -146,7 +146,7 @@ def _distilled(
     devices.device()  # on an accelerator, compiled steps are kept from one process to the next
     if on_validate is None:
         on_validate = Validator(
-            train.matrix, val.matrix, criterion=config.criterion, depth=config.depth, seed=config.seed
+            train.matrix, val.matrix, criterion=config.criterion, kernel=config.kernel, seed=config.seed
         )
     done = loop.run(
         train.matrix,

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 from infrec.data import grids
 from infrec.errors import ConfigError, DataError
+from infrec.kernels.ntk import NTK
 from infrec.settings import Settings, setting
 
 Mode = Literal["discrete", "soft", "published"]
@@ -114,6 +115,11 @@ class Config(Settings):
         if mode == "discrete" and changes.get("targets") == "own":
             base["hidden"] = OWN_HIDDEN
         return cls(**base | changes)
+
+    @property
+    def kernel(self) -> NTK:
+        """Θ between users."""
+        return NTK(self.depth)
 
     def __post_init__(self) -> None:
         super().__post_init__()
