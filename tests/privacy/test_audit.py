@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.data.summary import Summary
-from infrec.distillation.settings import Config
+from infrec.distillation.settings import DistillSettings
 from infrec.errors import ConfigError, DataError
 from infrec.privacy import Audit, Released, audit, groups, linkage, membership, roc
 from infrec.privacy.linkage import neighbours
@@ -312,7 +312,7 @@ def test_a_shadow_has_the_share_of_interactions_of_a_sample(
 
 def test_a_continued_summary_has_no_shadows(people: tuple[Interactions, Interactions]) -> None:
     members, control = people
-    about = {"reg_grid": [1.0], "periods": 2, "settings": Config().to_dict()}
+    about = {"reg_grid": [1.0], "periods": 2, "settings": DistillSettings().to_dict()}
     continued = Released.summary(Summary.of(members, about=about))
     assert continued.remake is None
     with pytest.raises(ConfigError, match="continued over 2 periods"):

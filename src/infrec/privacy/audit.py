@@ -34,10 +34,22 @@ RARE = {"1 %": 0.01, "10 %": 0.1}  # outsiders wrongly accused
 
 @dataclass(frozen=True)
 class Audit:
-    """Everything an audit found. arms with no control are None, and `not_measured` says why.
+    """Everything an audit found.
 
-    worst: members whom an attack singles out: user id, score, and the share of the control that scores
-    higher. guarantee: what the release itself claims (ε, δ and so on), or None.
+    Args:
+        released: facts about the release.
+        members, control: how many people it was made from, and how many others there were to compare with.
+        control_from: where the control came from.
+        linkage, membership, reconstruction: results of the attacks; those without a control are None or
+            empty, and `not_measured` has the reason.
+        popularity: membership by popularity alone, the attack to beat.
+        neighbours: how near released rows lie to members and to the control.
+        not_measured: attack → why it was not measured.
+        worst: members whom an attack singles out: user id, score, and the share of the control that scores
+            higher.
+        guarantee: the claim of the release itself (ε, δ and so on), or None.
+        seconds: time of each part.
+        facts: further figures for the record.
     """
 
     released: Mapping[str, Any]
@@ -56,13 +68,21 @@ class Audit:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self, *, ids: bool = True) -> dict[str, Any]:
-        """The audit as JSON can hold it. ids=False: without users' ids, for files that may be passed on."""
+        """The audit as JSON can hold it.
+
+        Args:
+            ids: False: without users' ids, for files that may be passed on.
+        """
         found = asdict(self)
         return found if ids else {name: value for name, value in found.items() if name != "worst"}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Audit:
-        """A record that `as_dict` wrote."""
+        """A record that `as_dict` wrote.
+
+        Args:
+            record: the dictionary.
+        """
         links, neighbours, alone = record["linkage"], record["neighbours"], record["popularity"]
         return cls(
             **{
@@ -158,8 +178,15 @@ def audit(
 ) -> Audit:
     """Attack a release that was made from `members`; `control` are people of the same kind who were not.
 
-    shadow_runs: how many shadow releases the likelihood ratio may make (0: none, and it is not measured).
-    guarantee: what the release claims; its δ is granted to the mechanism where ε is bounded from below.
+    Args:
+        released: the release.
+        members: the people it was made from.
+        control: people of the same kind it was not made from; None: attacks that need them are not measured.
+        control_from: where the control came from, for the record.
+        shadow_runs: how many shadow releases the likelihood ratio may make (0: none, and it is not measured).
+        guarantee: the claim of the release; its δ is granted to the mechanism where ε is bounded from below.
+        seed: seed of everything random.
+        progress: called with the stage and how much of it is done.
     """
     who = groups(members, control, released.items, control_from=control_from, seed=seed)
     if not who.members.shape[0]:
