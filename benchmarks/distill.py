@@ -31,7 +31,7 @@ from infrec.distillation import loop as steps
 from infrec.distillation import start
 from infrec.distillation.batches import UserBatches
 from infrec.distillation.leave_one_out import LeaveOneOutTargets
-from infrec.distillation.settings import Config
+from infrec.distillation.settings import DistillSettings
 from infrec.errors import InfrecError
 from infrec.kernels import ntk
 from infrec.splits import Split, holdout
@@ -75,7 +75,7 @@ def product_rate(n: int, mu: int, d: int) -> float:
     return times * 2 * n * mu * d / median_seconds(some, 5)
 
 
-def plain_step(config: Config, train: Interactions, sizes: Any) -> Callable[[Any, Any, Any], Any]:
+def plain_step(config: DistillSettings, train: Interactions, sizes: Any) -> Callable[[Any, Any, Any], Any]:
     """Loss and gradient as one would first write them."""
     d, mean = train.n_items, train.n_interactions / train.n_users
 
@@ -118,7 +118,7 @@ def plain_step(config: Config, train: Interactions, sizes: Any) -> Callable[[Any
     return jax.jit(jax.value_and_grad(loss))
 
 
-def measure(config: Config, train: Interactions, repeat: int, plain: bool) -> dict[str, Any]:
+def measure(config: DistillSettings, train: Interactions, repeat: int, plain: bool) -> dict[str, Any]:
     matrix = train.matrix
     on_gpu = jax.default_backend() == "gpu"
     others = (
@@ -188,7 +188,7 @@ def main() -> None:
     floor = (10 * n * mu * d + 12 * mu * mu * d) / rate * 1e3
     rows = []
     for mode in chosen.modes:
-        config = Config.of(mode, users=mu, draws=chosen.draws, precision=chosen.precision).resolved(
+        config = DistillSettings.of(mode, users=mu, draws=chosen.draws, precision=chosen.precision).resolved(
             n_users=n, n_items=d, interactions=train.n_interactions
         )
         rows.append(measure(config, train, chosen.repeat, not chosen.no_plain))

@@ -19,7 +19,7 @@ from infrec.data import Interactions
 from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource
 from infrec.data.summary import Summary
-from infrec.distillation.settings import Config
+from infrec.distillation.settings import DistillSettings
 from infrec.models import infinite_ae, infinite_ae_plus
 from infrec.models.gradient_model import GradientModel
 from infrec.models.infinite_ae_plus import START
@@ -86,7 +86,7 @@ ABOUT: dict[str, Any] = {
     "seconds": 1.5,
     "criterion": "HR@100",
     "validation": {"HR@100": 50.0},
-    "settings": Config.of("soft", users=USERS).to_dict(),
+    "settings": DistillSettings.of("soft", users=USERS).to_dict(),
     "source": {"users": 1000, "items": ITEMS},
     "history": [],
     "set_aside": {"share": 0.1, "seed": 42},

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infrec import models
-from infrec.distillation import Config
+from infrec.distillation import DistillSettings
 from infrec.errors import ConfigError
 from infrec.settings import AUTO, Auto, Settings, setting
 
@@ -128,4 +128,4 @@ def test_every_model_shows_its_settings(name: str) -> None:
 
 
 def test_every_setting_of_distillation_has_a_meaning() -> None:
-    assert all(meaning for *_, meaning in Config.documentation())
+    assert all(meaning for *_, meaning in DistillSettings.documentation())

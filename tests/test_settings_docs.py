@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infrec import models
-from infrec.distillation import Config
+from infrec.distillation import DistillSettings
 from infrec.distillation.settings import MODES
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -34,8 +34,8 @@ def models_table() -> str:
 def distillation_table() -> str:
     """One row for each setting of a distillation, with the default of each mode."""
     lines = ["| setting | " + " | ".join(MODES) + " | meaning |", "|---|" + "---|" * (len(MODES) + 1)]
-    defaults = [Config.of(mode).to_dict() for mode in MODES]
-    for name, *_, meaning in Config.documentation():
+    defaults = [DistillSettings.of(mode).to_dict() for mode in MODES]
+    for name, *_, meaning in DistillSettings.documentation():
         values = " | ".join(_default(each[name]) for each in defaults)
         lines.append(f"| `{name}` | {values} | {meaning} |")
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from infrec.distillation import batches, distill, leave_one_out, objective
 from infrec.distillation.batches import UserBatches
 from infrec.distillation.leave_one_out import LeaveOneOutTargets
 from infrec.distillation.objective import Form
-from infrec.distillation.settings import Config
+from infrec.distillation.settings import DistillSettings
 from infrec.errors import ConfigError, SolveError
 from infrec.models import EASE
 
@@ -166,15 +166,17 @@ def test_targets_are_spread_over_what_is_not_shown():
 
 
 def test_where_it_is_the_default_and_where_it_is_refused():
-    assert Config.of("discrete").targets == "others"
-    assert Config.of("published").targets == "own"
+    assert DistillSettings.of("discrete").targets == "others"
+    assert DistillSettings.of("published").targets == "own"
     size = {"n_users": 6_000, "n_items": 3_000, "interactions": 800_000}
-    own, others = (Config.of("discrete", targets=each).resolved(**size) for each in ("own", "others"))
+    own, others = (
+        DistillSettings.of("discrete", targets=each).resolved(**size) for each in ("own", "others")
+    )
     assert (own.hidden, own.steps) == (0.2, 400) and (others.hidden, others.steps) == (0.4, 200)
-    assert Config.of("discrete", targets="own", hidden=0.5).hidden == 0.5
-    assert Config.of("discrete", loss="binary").targets == "own"
+    assert DistillSettings.of("discrete", targets="own", hidden=0.5).hidden == 0.5
+    assert DistillSettings.of("discrete", loss="binary").targets == "own"
     with pytest.raises(ConfigError, match="expected loss=standardised"):
-        Config.of("published", targets="others")
+        DistillSettings.of("published", targets="others")
 
 
 def test_targets_change_the_summary(small_log):

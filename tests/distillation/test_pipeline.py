@@ -14,7 +14,7 @@ import pytest
 from infrec.data import Interactions, Summary, datasets
 from infrec.distillation import distill, finish
 from infrec.distillation.pipeline import held_out
-from infrec.distillation.settings import Config
+from infrec.distillation.settings import DistillSettings
 from infrec.distillation.validation import Validator
 from infrec.errors import ArtifactError, DataError
 from infrec.kernels.ntk import NTK
@@ -152,7 +152,7 @@ class TestSummary:
 
     def test_a_sample_is_saved_the_same_way(self, small_log: Interactions, tmp_path: Path) -> None:
         chosen = sample(small_log, strategy="user-rns", users=7)
-        Summary.of(chosen, about={"strategy": "user-rns"}, kind="sample").save(tmp_path / "s")
+        chosen.save(tmp_path / "s")
         again = Summary.load(tmp_path / "s")
         assert again.kind == "sample" and again.about["strategy"] == "user-rns"
         assert again.users == chosen.users
@@ -267,6 +267,6 @@ def test_a_seed_in_the_config_is_the_seed_of_everything() -> None:
     log = Interactions.from_csr(np.random.default_rng(3).random((60, 20)) < 0.3)
     settings = {"users": 5, "steps": 2, "batch": 60, "per_user": 4.0, "targets": "own"}
     one = distill(log, seed=7, **settings)
-    other = distill(log, config=Config.of(mode="discrete", seed=7, **settings))
+    other = distill(log, config=DistillSettings.of(mode="discrete", seed=7, **settings))
     assert one.about["history"] == other.about["history"]
     assert (one.matrix != other.matrix).nnz == 0

@@ -15,7 +15,7 @@ from infrec.checkpoints import Interrupted
 from infrec.data import Interactions, Summary, Vocabulary, datasets
 from infrec.distillation import distill, dp_accounting, dp_sums, private
 from infrec.distillation.dp_sums import Sums
-from infrec.distillation.settings import Config
+from infrec.distillation.settings import DistillSettings
 from infrec.errors import ConfigError, DataError
 from infrec.paper import leakage
 from infrec.splits import holdout
@@ -229,7 +229,7 @@ def test_a_resumed_run_spends_what_an_uninterrupted_one_does(
         ({"target": 0.9}, "voids them"),
         ({"percent": 10.0}, "voids them"),
         ({"on_validate": lambda x, grid: None}, "voids them"),
-        ({"config": Config.of("published")}, "rows of real people"),
+        ({"config": DistillSettings.of("published")}, "rows of real people"),
     ],
 )
 def test_what_would_void_the_guarantee_is_refused(

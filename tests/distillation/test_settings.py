@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
-from infrec.distillation import Config, distill, start
+from infrec.distillation import DistillSettings, distill, start
 from infrec.distillation.settings import MODES
 from infrec.errors import ConfigError, DataError
 
@@ -45,23 +45,23 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly")
 )
 def test_bad_settings(settings: dict, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        Config.of("discrete", **settings)
+        DistillSettings.of("discrete", **settings)
 
 
 def test_unknown_mode() -> None:
     with pytest.raises(ConfigError, match="discrete, soft, published"):
-        Config.of("cubist")
+        DistillSettings.of("cubist")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_settings_survive_a_manifest(mode: str) -> None:
-    config = Config.of(mode, users=7, reg_grid=(0.1, 2.0))
-    assert Config.from_dict(config.to_dict()) == config
+    config = DistillSettings.of(mode, users=7, reg_grid=(0.1, 2.0))
+    assert DistillSettings.from_dict(config.to_dict()) == config
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
     """From a sweep over an array: what is made can be saved."""
-    config = Config.of(
+    config = DistillSettings.of(
         users=np.int64(7), tau=np.float32(0.5), seed=np.int32(3), reg_grid=np.array([0.1, 2.0])
     )
     assert json.loads(json.dumps(config.to_dict())) == config.to_dict()
@@ -75,15 +75,17 @@ def test_early_stopping_can_be_turned_off(small_log: Interactions, given: dict, 
 
 
 def test_none_takes_back_what_a_config_has(small_log: Interactions) -> None:
-    config = Config.of("published", users=4, steps=1, validate_every=1, draws=2, batch=50)
+    config = DistillSettings.of("published", users=4, steps=1, validate_every=1, draws=2, batch=50)
     settings = distill(small_log, config=config, batch=None, seed=None).about["settings"]
     assert settings["batch"] is None and settings["seed"] == config.seed
 
 
 def test_the_data_fills_the_gaps() -> None:
-    config = Config.of("soft", users=500).resolved(n_users=6040, n_items=3706, interactions=6040 * 131)
+    config = DistillSettings.of("soft", users=500).resolved(
+        n_users=6040, n_items=3706, interactions=6040 * 131
+    )
     assert (config.draws, config.mass, config.per_user) == (200, 100, 131)
-    few = Config.of("soft", users=50).resolved(n_users=3000, n_items=1305, interactions=9000)
+    few = DistillSettings.of("soft", users=50).resolved(n_users=3000, n_items=1305, interactions=9000)
     assert (few.draws, few.mass, few.per_user) == (100, 100, 10)
 
 
@@ -144,11 +146,11 @@ class TestBadInput:
 
 class TestStarts:
     def test_row_sizes_follow_the_data_and_keep_the_total(self, small_log: Interactions) -> None:
-        config = Config(users=40, per_user=7.25, size_power=1.0)
+        config = DistillSettings(users=40, per_user=7.25, size_power=1.0)
         sizes = start.row_sizes(small_log.matrix, config)
         assert sizes.sum() == 290
         assert (np.diff(sizes) >= 0).all() and sizes.min() >= 1
-        even = start.row_sizes(small_log.matrix, Config(users=40, per_user=7.25, size_power=0.0))
+        even = start.row_sizes(small_log.matrix, DistillSettings(users=40, per_user=7.25, size_power=0.0))
         assert even.sum() == 290 and set(even) == {7, 8}
         assert sizes.std() > even.std()
 
@@ -157,17 +159,17 @@ class TestStarts:
         rng = np.random.default_rng(0)
         dense = small_log.matrix.toarray()
         shuffled = np.stack([rng.permutation(column) for column in dense.T]).T
-        config = Config(users=10, start="popularity")
+        config = DistillSettings(users=10, start="popularity")
         one, other = (start.logits(Interactions.from_csr(x).matrix, config) for x in (dense, shuffled))
         np.testing.assert_array_equal(one, other)
 
     def test_users_start_is_rows_of_users(self, small_log: Interactions) -> None:
-        found = start.logits(small_log.matrix, Config(users=10, start="users", start_noise=0.0))
+        found = start.logits(small_log.matrix, DistillSettings(users=10, start="users", start_noise=0.0))
         rows = {tuple(row) for row in small_log.matrix.toarray()}
         assert all(tuple(row) in rows for row in found)
 
     def test_an_item_nobody_has(self) -> None:
         likes = np.random.default_rng(0).random((30, 12)) < 0.4
         likes[:, 3] = False
-        found = start.logits(Interactions.from_csr(likes).matrix, Config(users=5))
+        found = start.logits(Interactions.from_csr(likes).matrix, DistillSettings(users=5))
         assert np.isfinite(found).all()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions, Summary
-from infrec.distillation import Config, distill, objective, relaxations, update
+from infrec.distillation import DistillSettings, distill, objective, relaxations, update
 from infrec.distillation.batches import UserBatches
 from infrec.distillation.objective import Form
 from infrec.errors import ConfigError, DataError
@@ -114,7 +114,7 @@ def test_rounding_up_a_block_changes_nothing(small_log: Interactions) -> None:
 @pytest.mark.parametrize("mode", ["discrete", "soft"])
 def test_it_starts_where_the_old_one_ended(mode: str) -> None:
     rng = np.random.default_rng(0)
-    config = Config.of(mode, users=6)
+    config = DistillSettings.of(mode, users=6)
     if mode == "discrete":
         before = np.zeros((6, 30))
         before[:, :7] = rng.permuted(np.eye(6, 7) + 1, axis=1) > 0
@@ -156,7 +156,7 @@ def test_without_new_items_the_vocabulary_stays(old: Summary) -> None:
         ({"target": 0.9}, "target is given"),
         ({"mode": "soft"}, "mode is 'soft', but the summary to continue is 'discrete'"),
         ({"speed": 1}, "distill has no setting 'speed'"),
-        ({"config": Config()}, "config and previous are both given"),
+        ({"config": DistillSettings()}, "config and previous are both given"),
     ],
 )
 def test_bad_settings(old: Summary, small_log: Interactions, asked: dict, says: str) -> None:

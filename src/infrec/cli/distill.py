@@ -13,7 +13,7 @@ from infrec.cli import console, options
 from infrec.cli.distilling import Source, distilled, distinct, ends_on_sigterm, run_beside, show
 from infrec.cli.options import Processes, Reading, Shown, reads_data
 from infrec.cli.sample import check_out
-from infrec.distillation.settings import Config
+from infrec.distillation.settings import DistillSettings
 from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SizeOptions(Settings):
 
 @dataclass(frozen=True)
 class MethodOptions(Settings):
-    """How a summary is made, beside the settings of `Config`."""
+    """How a summary is made, beside the settings of `DistillSettings`."""
 
     gamma: int | None = setting(None, "γ: draws per row (published), mass of a row (soft)", least=1)
     loss: Literal["standardised", "multinomial", "bce"] | None = setting(
@@ -88,7 +88,7 @@ class PrivacyOptions(Settings):
 )
 @options.with_settings(
     "given",
-    Config,
+    DistillSettings,
     given_only=True,
     panel=_HOW,
     users=Shown("N", _SIZE, help="how many synthetic users; default: 500"),
@@ -208,7 +208,7 @@ def _run_settings(
     from infrec.data import Summary
     from infrec.distillation import update
 
-    settings = Config.parse(distinct(pairs or ()), "distill") | given
+    settings = DistillSettings.parse(distinct(pairs or ()), "distill") | given
     if settings.get("start") == "summary":
         raise typer.BadParameter("a summary to start from is given by --continue.", param_hint="--start")
     if method.loss is not None:
@@ -222,7 +222,7 @@ def _run_settings(
     else:
         run["mode"] = run["mode"] or "discrete"
         users = {} if sizes["users"] is None else {"users": sizes["users"]}
-        Config.of(**{"mode": run["mode"], **users, **settings})
+        DistillSettings.of(**{"mode": run["mode"], **users, **settings})
     if privacy.catalogue is not None or privacy.promised:
         run |= protection.settings(
             privacy.epsilon,

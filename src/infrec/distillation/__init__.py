@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from infrec.checkpoints import Interrupted
     from infrec.distillation.finishing import finish
     from infrec.distillation.pipeline import distill
-    from infrec.distillation.settings import Config
+    from infrec.distillation.settings import DistillSettings
 
 _HOME = {
-    "Config": "infrec.distillation.settings",
+    "DistillSettings": "infrec.distillation.settings",
     "Interrupted": "infrec.checkpoints",
     "distill": "infrec.distillation.pipeline",
     "finish": "infrec.distillation.finishing",
 }
 
-__all__ = ["Config", "Interrupted", "distill", "finish"]
+__all__ = ["DistillSettings", "Interrupted", "distill", "finish"]
 
 
 def __getattr__(name: str) -> Any:

@@ -71,11 +71,6 @@ def half_precision() -> type[np.floating[Any]]:
     return np.float16
 
 
-def anybody(says: bool) -> bool:
-    """Whether it is so on any process; each has to ask at the same point."""
-    return bool(team().all_sum(np.array([float(says)]))[0])
-
-
 @cache
 def _mesh() -> Mesh:
     return Mesh(np.array(jax.devices()), (_USERS,))

@@ -8,12 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from infrec.data import Interactions, Vocabulary
 from infrec.data.summary import Summary
 from infrec.distillation import update
-from infrec.distillation.settings import Config, given_only
+from infrec.distillation.settings import DistillSettings, given_only
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
@@ -41,7 +39,7 @@ def distill(
     noise_multiplier: float | None = None,
     catalogue: Vocabulary | None = None,
     seed: int | None = None,
-    config: Config | None = None,
+    config: DistillSettings | None = None,
     on_validate: OnValidate | None = None,
     run_directory: str | PathLike[str] | None = None,
     resume: bool = False,
@@ -58,7 +56,7 @@ def distill(
     previous: a summary to continue: it and the data become a new one, within its size and with its settings.
     epsilon, delta: distil with user-level differential privacy (`private.py`), of a log and not of a
     split; noise_multiplier: its noise instead of ε; catalogue: the public list of items, if there is one.
-    config, settings: `Config`, or single settings of it by name; the defaults are those of the mode.
+    config, settings: `DistillSettings`, or single settings of it by name; the defaults are those of the mode.
     on_validate: judges a summary; by default ∞-AE on the validation items.
     run_directory: keeps checkpoints there, to be resumed with `resume=True` after any kind of end.
     """
@@ -106,7 +104,11 @@ def distill(
                 f"target is {target}; expected a share above 0 and at most 1, for example 0.95."
             )
     chosen = given_only(asked)
-    base = replace(config, **chosen) if config is not None else Config.of(**{"mode": "discrete", **chosen})
+    base = (
+        replace(config, **chosen)
+        if config is not None
+        else DistillSettings.of(**{"mode": "discrete", **chosen})
+    )
     train, val = _train_and_validation(data, base.seed)
 
     def one(count: int) -> Summary:
@@ -129,7 +131,7 @@ def distill(
 def _distilled(
     train: Interactions,
     val: Interactions,
-    config: Config,
+    config: DistillSettings,
     on_validate: OnValidate | None,
     place: Path | None,
     resume: bool,
@@ -138,8 +140,8 @@ def _distilled(
 ) -> Summary:
     import jax
 
-    from infrec.distillation import loop, start
-    from infrec.distillation.checkpoint import RunDirectory
+    from infrec.distillation import start
+    from infrec.distillation.run import Run, finite
     from infrec.distillation.validation import Validator
     from infrec.kernels import devices
 
@@ -148,16 +150,10 @@ def _distilled(
         on_validate = Validator(
             train.matrix, val.matrix, criterion=config.criterion, kernel=config.kernel, seed=config.seed
         )
-    done = loop.run(
-        train.matrix,
-        config,
-        on_validate=on_validate,
-        past=past,
-        directory=None if place is None else RunDirectory(place),
-        resume=resume,
-        progress=progress,
-    )
-    track = done.track
+    run = Run(
+        train.matrix, config, on_validate, past=past, directory=place, resume=resume, progress=progress
+    ).go()
+    track = run.loop.track
     # λ was chosen together with the summary, so it alone is the grid of models that are fitted on it.
     about = {
         "mode": config.mode,
@@ -171,8 +167,8 @@ def _distilled(
         "reg_grid": [track.best_reg],
         "criterion": config.criterion,
         "validation": track.best_metrics,
-        "seconds": round(track.seconds, 3),
-        "ms_per_step": done.ms_per_step,
+        "seconds": round(run.seconds, 3),
+        "ms_per_step": run.ms_per_step,
         "device": jax.devices()[0].device_kind,
         "source": {
             "users": train.n_users,
@@ -180,10 +176,7 @@ def _distilled(
             "interactions": train.n_interactions,
         },
         "settings": config.to_dict(),
-        "history": [
-            {k: v if v is not None and np.isfinite(v) else None for k, v in row.items()}
-            for row in track.history
-        ],
+        "history": [finite(row) for row in track.history],
     }
     if past is not None:
         about |= {
@@ -191,7 +184,7 @@ def _distilled(
             "periods": past.periods + 1,
             "first_start": past.start,
         }
-    return Summary.of_array(done.x_hat, train, about)
+    return Summary.of_array(run.loop.best, train, about)
 
 
 # ---- size ----------------------------------------------------------------------------------------------

@@ -37,8 +37,8 @@ SEARCH_SPACE: dict[str, tuple[float, ...]] = {"tau": (0.3, 0.5, 0.7, 5.0, 10.0),
 
 
 @dataclass(frozen=True)
-class Config(Settings):
-    """Settings of a distillation. `Config.of(mode)` has good ones for a mode; `None` means: from the data."""
+class DistillSettings(Settings):
+    """Settings of a distillation; `None` means: from the data. `of(mode)` has the defaults of a mode."""
 
     mode: Mode = setting("discrete", "form of the summary: 0/1, our fractional one, or as published")
     users: int = setting(500, "synthetic users", least=1)
@@ -191,7 +191,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-OPTIONAL = frozenset(name for name, kind in Config.kinds().items() if kind.none)
+OPTIONAL = frozenset(name for name, kind in DistillSettings.kinds().items() if kind.none)
 
 
 def given_only(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-    from infrec.distillation.settings import Config
+    from infrec.distillation.settings import DistillSettings
     from infrec.distillation.update import Past
 
 LARGEST_SHARE = 0.25  # of the items in one synthetic user
@@ -38,7 +38,7 @@ MEANING = {
 }
 
 
-def row_sizes(train: sp.csr_array, config: Config) -> NDArray[np.int32]:
+def row_sizes(train: sp.csr_array, config: DistillSettings) -> NDArray[np.int32]:
     """How many interactions each synthetic user has: quantiles of the real activity, scaled to the mean."""
     activity = np.sort(np.diff(train.indptr)).astype(float)
     at = (np.arange(config.users) + 0.5) / config.users
@@ -58,7 +58,7 @@ def rounded(sizes: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     return whole
 
 
-def logits(train: sp.csr_array, config: Config, past: Past | None = None) -> NDArray[np.float32]:
+def logits(train: sp.csr_array, config: DistillSettings, past: Past | None = None) -> NDArray[np.float32]:
     """[users, items] to start from. past: an old summary that is continued with `train`."""
     rng = generator(config.seed, "start")
     n, d = train.shape

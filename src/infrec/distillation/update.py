@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Vocabulary
 from infrec.data.arrow import from_numpy
 from infrec.data.interactions import canonical
-from infrec.distillation.settings import Config, given_only
+from infrec.distillation.settings import DistillSettings, given_only
 from infrec.errors import ConfigError, DataError
 from infrec.splits import Split
 
@@ -54,7 +54,13 @@ class Past:
             start=str(about.get("first_start", about["start"])),
         )
 
-    def logits(self, config: Config, rng: np.random.Generator) -> NDArray[np.float32]:
+    def beside(self, train: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.float32]]:
+        """The old summary's rows above those of a new log, and what each row weighs."""
+        weights = np.ones(self.matrix.shape[0] + train.shape[0], np.float32)
+        weights[: self.matrix.shape[0]] = self.weight
+        return sp.csr_array(sp.vstack([self.matrix, train])), weights
+
+    def logits(self, config: DistillSettings, rng: np.random.Generator) -> NDArray[np.float32]:
         """Logits from which the old summary comes again: exactly where it is soft, else but for the noise."""
         order = np.argsort(np.diff(self.matrix.indptr), kind="stable")  # small rows first, as their sizes are
         rows = self.matrix[order].toarray()
@@ -66,7 +72,7 @@ class Past:
         return (np.minimum(rows, 1.0) + noise).astype(np.float32)
 
 
-def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
+def settings(summary: Summary, asked: Mapping[str, Any]) -> DistillSettings:
     """The old summary's settings with some changed; its size and mode stay."""
     about = summary.about
     source = about.get("source")
@@ -89,7 +95,7 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
             f"mode is {mode!r}, but the summary to continue is {about['mode']!r}; expected the same."
         )
     changes = {name: value for name, value in given_only(asked).items() if name not in SIZES}
-    Config.of(**{**changes, "mode": about["mode"]})  # says which of them is unknown or wrong
+    DistillSettings.of(**{**changes, "mode": about["mode"]})  # says which of them is unknown or wrong
     size: dict[str, Any] = {
         "users": summary.n_users,
         "start": "summary",
@@ -97,7 +103,7 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> Config:
     if about["mode"] == "discrete":
         size["per_user"] = summary.n_interactions / summary.n_users
     try:
-        before = Config.from_dict(about["settings"])
+        before = DistillSettings.from_dict(about["settings"])
     except (AttributeError, ConfigError):
         raise ConfigError(
             "the summary to continue has settings that this version of infrec does not know; distil anew."

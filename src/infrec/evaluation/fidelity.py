@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec import machine
-from infrec.data import Summary, grids
+from infrec.data import Summary
 from infrec.errors import InfrecError
 from infrec.evaluation.card_records import Card, Curve, Fidelity, Size, Which
 from infrec.evaluation.evaluate import evaluate
@@ -103,8 +103,7 @@ def random_users(split: Split, users: int, seed: int) -> Summary:
     """
     from infrec.samplers import sample
 
-    drawn = sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
-    return Summary.of(drawn, about={"reg_grid": grids.SAMPLE}, kind="sample")
+    return sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
 
 
 def measure(

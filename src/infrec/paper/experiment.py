@@ -105,8 +105,8 @@ class Experiment:
 
 def unusual(settings: Mapping[str, object]) -> dict[str, object]:
     """The settings of a distillation without those that it has here anyway: one cell, one name."""
-    from infrec.distillation.settings import Config
+    from infrec.distillation.settings import DistillSettings
 
     mode = str(settings.get("mode", DEFAULT_MODE))
-    usual = {**vars(Config.of(mode, targets=TARGETS)), "mode": DEFAULT_MODE}
+    usual = {**vars(DistillSettings.of(mode, targets=TARGETS)), "mode": DEFAULT_MODE}
     return {name: value for name, value in settings.items() if name not in usual or usual[name] != value}
