@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infrec.errors import ConfigError
-from infrec.evaluation.result import Evaluation
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from infrec.evaluation.evaluate import Evaluation
 
 RESAMPLES = 1000
 LEVEL = 0.95

@@ -9,10 +9,11 @@ import numpy as np
 
 from infrec.errors import ConfigError
 from infrec.evaluation.intervals import intervals_of
-from infrec.evaluation.result import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from infrec.evaluation.evaluate import Evaluation
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ NO_CONTROL = (
 )
 NO_ROWS = "not measurable: this model holds no histories."
 WORST = 10
+TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
+RARE = {"1 %": 0.01, "10 %": 0.1}  # outsiders wrongly accused
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,55 @@ class Audit:
                 "neighbours": None if neighbours is None else Neighbours(**neighbours),
             }
         )
+
+    @property
+    def copies(self) -> int:
+        """How many released rows are exactly the history of somebody in the log."""
+        return self.neighbours.copies if self.neighbours is not None else 0
+
+    @property
+    def leaks(self) -> list[str]:
+        """The attacks that hit members more than twice as often as the control.
+
+        Membership is judged where 1 % of the control are accused, or 10 % where it is too small for that.
+        """
+
+        def recognises(one: Membership) -> bool:
+            rare = rarest(one)
+            return rare is not None and one.tpr[rare].low > TWICE * RARE[rare]
+
+        return self._attacks_above(TWICE, recognises)
+
+    @property
+    def traces(self) -> list[str]:
+        """The attacks that do better on members than on the control beyond chance, and yet are no leak.
+
+        Membership is judged by the whole curve: a member scores above somebody of the control more often than
+        half of the time, and more often than popularity alone explains.
+        """
+        chance = max(0.5, self.popularity.auc.high if self.popularity else 0.5)
+        better = self._attacks_above(1.0, lambda one: one.auc.low > chance)
+        return [name for name in better if name not in self.leaks]
+
+    def _attacks_above(self, times: float, recognises: Callable[[Membership], bool]) -> list[str]:
+        """The attacks that hit members so many times as often as the control, and not by chance."""
+
+        def exceeds(attack: Rate, control: Rate | None) -> bool:
+            if control is None:
+                return False
+            return attack.value > times * control.value and attack.low > control.high
+
+        names = ["linkage"] if any(exceeds(one.attack, one.control) for one in self.linkage) else []
+        names += [f"membership ({one.score})" for one in self.membership if recognises(one)]
+        exact = [one.exact for one in self.reconstruction]
+        if any(exceeds(rates["attack"], rates.get("control")) for rates in exact):
+            names.append("reconstruction")
+        return names
+
+
+def rarest(found: Membership) -> str | None:
+    """The smallest share of outsiders wrongly accused that the control can tell, by its name."""
+    return next((name for name in RARE if name in found.tpr), None)
 
 
 def _rate_of(record: Mapping[str, Any] | None) -> Any:
