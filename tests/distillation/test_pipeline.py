@@ -267,6 +267,6 @@ def test_a_seed_in_the_config_is_the_seed_of_everything() -> None:
     log = Interactions.from_csr(np.random.default_rng(3).random((60, 20)) < 0.3)
     settings = {"users": 5, "steps": 2, "batch": 60, "per_user": 4.0, "targets": "own"}
     one = distill(log, seed=7, **settings)
-    other = distill(log, config=DistillSettings.of(mode="discrete", seed=7, **settings))
+    other = distill(log, settings=DistillSettings.of(mode="discrete", seed=7, **settings))
     assert one.about["history"] == other.about["history"]
     assert (one.matrix != other.matrix).nnz == 0
