@@ -17,6 +17,7 @@ from infrec.distillation.pipeline import held_out
 from infrec.distillation.settings import DistillSettings
 from infrec.distillation.validation import Validator
 from infrec.errors import ArtifactError, DataError
+from infrec.kernels.ntk import NTK
 from infrec.models import InfiniteAE
 from infrec.samplers import sample
 from infrec.splits import Split, holdout
@@ -35,7 +36,7 @@ def summary(demo: Split) -> Summary:
 
 def _test_quality(demo: Split, log: Interactions, grid: tuple[float, ...]) -> np.ndarray:
     """HR@10, HR@100, NDCG@10, NDCG@100 on test, the best over the grid: in favour of the random users."""
-    return Validator(demo.test_context, demo.test.matrix).table(log.matrix.toarray(), grid).max(axis=0)
+    return Validator(demo.test_context, demo.test.matrix, NTK()).table(log.matrix.toarray(), grid).max(axis=0)
 
 
 def test_beats_random_users_of_the_same_number(demo: Split, summary: Summary) -> None:

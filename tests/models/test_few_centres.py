@@ -16,6 +16,7 @@ from infrec import artifacts
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError
 from infrec.kernels import devices, nystrom
+from infrec.kernels.ntk import NTK
 from infrec.models import InfiniteAE, centres, selection
 from infrec.splits import holdout
 from tests.models.contract import RecommenderContract
@@ -111,7 +112,7 @@ def test_a_prepared_dataset_is_streamed(small_log: Interactions, tmp_path: Path)
     dataset = PartitionedLog.open(tmp_path / "log")
     assert len(dataset.partitions) > 3
     model = InfiniteAE(reg=2, solver="nystrom", centres=30, dtype="float64").fit(small_log)
-    features = nystrom.Features.of(model.centres.matrix, dtype="float64")
+    features = nystrom.Features.of(model.centres.matrix, NTK(), dtype="float64")
     halves = [
         nystrom.accumulate(((rows, rows) for rows in dataset.batches(part)), features, columns=60)
         for part in (range(0, len(dataset.partitions), 2), range(1, len(dataset.partitions), 2))

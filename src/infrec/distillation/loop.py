@@ -24,6 +24,7 @@ from infrec.distillation.objective import Form
 from infrec.distillation.settings import DistillSettings
 from infrec.distillation.validation import Verdict
 from infrec.errors import ConfigError, SolveError
+from infrec.kernels import device_arrays
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt32
@@ -88,7 +89,7 @@ def gradient(
     """Loss and gradients of step `at`. λ is chosen on validation, so ln λ has a gradient of 0."""
     step_key = counter_noise.fold(data.key, at)
     form = Form(
-        settings.loss, settings.hidden, settings.sharpness, settings.user_power, settings.depth,
+        settings.loss, settings.hidden, settings.sharpness, settings.user_power, settings.kernel,
         "BF16_BF16_F32" if settings.precision == "bfloat16" else settings.precision,
     )  # fmt: skip
 
@@ -179,7 +180,7 @@ class Distillation:
     def parts(self) -> Iterator[int]:
         """Go on to the end. Yields after each validation (0) and after steps (how many they were)."""
         track = self.track
-        at_once = STEPS_AT_ONCE if jax.default_backend() == "gpu" else 1
+        at_once = STEPS_AT_ONCE if device_arrays.on_gpu() else 1
         while not track.finished:
             due = track.step % self.every == 0 or track.step >= self.steps
             if due and track.validated != track.step:

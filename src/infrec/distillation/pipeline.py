@@ -148,7 +148,7 @@ def _distilled(
     devices.device()  # on an accelerator, compiled steps are kept from one process to the next
     if on_validate is None:
         on_validate = Validator(
-            train.matrix, val.matrix, criterion=config.criterion, depth=config.depth, seed=config.seed
+            train.matrix, val.matrix, criterion=config.criterion, kernel=config.kernel, seed=config.seed
         )
     run = Run(
         train.matrix, config, on_validate, past=past, directory=place, resume=resume, progress=progress

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 import scipy.sparse as sp
 
@@ -19,7 +18,7 @@ from infrec.distillation.batches import UserBatches
 from infrec.distillation.leave_one_out import MOST_ITEMS, LeaveOneOutTargets
 from infrec.distillation.loop import Data, Distillation, OnValidate, Track
 from infrec.distillation.settings import DistillSettings
-from infrec.kernels import devices
+from infrec.kernels import device_arrays, devices
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -56,7 +55,7 @@ class Run:
     ) -> None:
         self.settings, self.progress, self.seconds = settings, progress, 0.0
         self._train, self._past, self._times = train, past, list[float]()
-        on_gpu = jax.default_backend() == "gpu"
+        on_gpu = device_arrays.on_gpu()
         if not on_gpu:
             _require_memory(train, settings)
         logits, weights = start.logits(train, settings, past), None

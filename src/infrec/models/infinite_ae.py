@@ -31,8 +31,9 @@ from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
-from infrec.kernels import devices, gram, ntk, nystrom, ridge
+from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.kernels.collectives import Team
+from infrec.kernels.ntk import NTK
 from infrec.models.base import Recommender
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explanation, contributions, explain
@@ -72,6 +73,11 @@ class InfiniteAESettings(Settings):
         least=1,
     )
     seed: int = setting(42, "seed of that choice", least=0)
+
+    @property
+    def kernel(self) -> NTK:
+        """Θ between users."""
+        return NTK(self.depth)
 
 
 class InfiniteAE(Recommender):
@@ -142,7 +148,12 @@ class InfiniteAE(Recommender):
             try:
                 model._alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or chosen is not None)
             except SolveError as failure:
-                yield dict(changes), ridge.with_cause(failure, interactions.matrix, reg, model.settings.dtype)
+                yield (
+                    dict(changes),
+                    ridge.with_cause(
+                        failure, model.settings.kernel, interactions.matrix, reg, model.settings.dtype
+                    ),
+                )
                 continue
             model._kept = kept
             try:
@@ -154,14 +165,19 @@ class InfiniteAE(Recommender):
         self, interactions: Interactions, progress: Progress
     ) -> tuple[Callable[..., NDArray[Any] | None], Interactions | None]:
         """Work done once for all λ: a function from λ to α, and the centres where not all users are."""
-        depth, dtype = self.settings.depth, self.settings.dtype
+        kernel, dtype = self.settings.kernel, self.settings.dtype
         if self.settings.solver == "exact":
             progress("kernel", 0, 1)
-            exact = devices.solver(interactions.matrix, depth, dtype)
+            exact = devices.kernel_ridge(interactions.matrix, kernel, dtype)
             progress("kernel", 1, 1)
-            return exact, None
+
+            def solve_for(reg: float, *, solve: bool) -> NDArray[Any] | None:
+                exact.factorise(reg)
+                return exact.solve() if solve else None
+
+            return solve_for, None
         chosen = self._centres_of(interactions)
-        features = nystrom.Features.of(chosen.matrix, depth=depth, dtype=dtype)
+        features = nystrom.Features.of(chosen.matrix, kernel, dtype=dtype)
         sums = nystrom.accumulate(
             nystrom.same(interactions.matrix),
             features,
@@ -247,14 +263,12 @@ class InfiniteAE(Recommender):
     @cached_property
     def shift(self) -> float:
         """λ · tr K / n: what the ridge adds to the diagonal."""
-        diagonal = ntk.diagonal(
-            gram.squared_norms(self.log.matrix), d=self.log.n_items, depth=self.settings.depth
-        )
+        diagonal = self.settings.kernel.diagonal(gram.squared_norms(self.log.matrix), d=self.log.n_items)
         return float(self.settings.reg) * float(np.mean(diagonal, dtype=np.float64))
 
     def kernel(self, histories: sp.csr_array) -> NDArray[np.floating[Any]]:
         """Θ between histories and the centres."""
-        return self._centres.kernel(histories, depth=self.settings.depth)
+        return self._centres.kernel_rows(self.settings.kernel, histories)
 
     @cached_property
     def _centres(self) -> gram.Centres:

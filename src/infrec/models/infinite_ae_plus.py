@@ -24,7 +24,7 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError, SolveError
-from infrec.kernels import devices, gram, nystrom
+from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.models import centres, infinite_ae_plus_search
 from infrec.models.base import Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
@@ -248,7 +248,7 @@ class InfiniteAEPlus(Recommender):
         chosen = centres.choose(log, s["centres"], seed=s["seed"])
         self._centre_rows = np.asarray(log.users.positions(chosen.users.ids))
         inputs = scales.weigh(chosen.matrix, s["user_power"], s["item_power"])
-        features = nystrom.Features.of(inputs, depth=s["depth"], dtype=s["dtype"])
+        features = nystrom.Features.of(inputs, self._shell().settings.kernel, dtype=s["dtype"])
         item_columns = scales.of_items(s["item_power"])
 
         def blocks() -> Any:
@@ -275,7 +275,7 @@ class InfiniteAEPlus(Recommender):
         s = self.selected
         assert self._scales is not None
         progress("item side", 0, 1)
-        weights = ItemSide(matrix, self._scales, s["item_depth"]).weights(s["item_reg"])
+        weights = ItemSide(matrix, self._scales).weights(s["item_depth"], s["item_reg"])
         ours = float(by_users.std())
         of_histories = float(gram.sparse_times(self._item_rows(matrix[sample]), weights).std())
         of_expected = float((by_users @ weights).std())
@@ -379,7 +379,7 @@ class InfiniteAEPlus(Recommender):
         self._shell()._check_size(interactions)
         if self.settings.item_weight not in (AUTO, 0):
             machine.require_memory(
-                ItemSide.needs(interactions.n_items),
+                ridge.ItemRidge.needs(interactions.n_items),
                 f"the item side of {self.name} over {interactions.n_items:,} items",
                 "leave it out (item_weight=0; `--set item_weight=0`), or use a machine with more memory",
             )
