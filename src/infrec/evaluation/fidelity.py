@@ -118,8 +118,7 @@ def measure(
 
     ∞-AE is also finished: α solved on the train part, with the dataset called "finished" as its centres.
     """
-    from infrec.distillation import finish
-    from infrec.models import create
+    from infrec.models import InfiniteAE, create
     from infrec.search import tune
 
     found = []
@@ -130,7 +129,9 @@ def measure(
                 continue
             try:
                 if which == "finished" and train is not None:
-                    fitted: Recommender = finish(train, split.train, validation=split.val, progress=progress)
+                    finished = InfiniteAE(centres=train)
+                    finished.fit(split.train, validation=split.val, progress=progress)
+                    fitted: Recommender = finished.with_only_centres()
                 else:
                     # Other users than the split's: validation asks for the split's own histories.
                     context = None if train is None else split.train.matrix

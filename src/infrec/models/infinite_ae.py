@@ -43,6 +43,7 @@ from infrec.settings import AUTO, Auto, Settings, setting
 
 DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
 
+GIVEN_CENTRES_GRID = (0.1, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # λ where a summary's users are centres
 _BATCH = 1024  # histories whose kernel with all centres exists at a time
 _OF_NYSTROM = ("centres", "seed")
 _SOLVE_AGAIN = 1000  # up to so many users, α is solved again at loading instead of stored
@@ -120,8 +121,8 @@ class InfiniteAE(Recommender):
         return self.log if self._chosen is None else self._chosen
 
     def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
-        """On a summary, λ is tried from the grid that was made with it."""
-        grid = interactions.reg_grid
+        """On a summary, λ is tried from the grid that was made with it; with given centres, from theirs."""
+        grid = interactions.reg_grid if self._given is None else GIVEN_CENTRES_GRID
         return {"reg": grid} if grid and self.settings.reg == AUTO else {}
 
     def path(
@@ -177,15 +178,10 @@ class InfiniteAE(Recommender):
 
             return solve_for, None
         chosen = self._centres_of(interactions)
-        features = nystrom.Features.of(chosen.matrix, kernel, dtype=dtype)
-        sums = nystrom.accumulate(
-            nystrom.same(interactions.matrix),
-            features,
-            columns=interactions.n_items,
-            total=interactions.n_users,
-            progress=progress,
-        )
-        return lambda reg, solve=True: sums.solve(features, reg=reg), chosen
+        features = devices.nystrom_features(chosen.matrix, kernel, dtype)
+        sums = features.sums(interactions.n_items)
+        sums.add_all(nystrom.same(interactions.matrix), total=interactions.n_users, progress=progress)
+        return lambda reg, solve=True: sums.solve(reg), chosen
 
     def _centres_of(self, interactions: Interactions) -> Interactions:
         given = self.given_centres(interactions.items)

@@ -248,7 +248,7 @@ class InfiniteAEPlus(Recommender):
         chosen = centres.choose(log, s["centres"], seed=s["seed"])
         self._centre_rows = np.asarray(log.users.positions(chosen.users.ids))
         inputs = scales.weigh(chosen.matrix, s["user_power"], s["item_power"])
-        features = nystrom.Features.of(inputs, self._shell().settings.kernel, dtype=s["dtype"])
+        features = devices.nystrom_features(inputs, self._shell().settings.kernel, s["dtype"])
         item_columns = scales.of_items(s["item_power"])
 
         def blocks() -> Any:
@@ -256,10 +256,9 @@ class InfiniteAEPlus(Recommender):
                 rows = scales.of_rows(x, s["target_power"])
                 yield scales.weigh(x, s["user_power"], s["item_power"]), gram.scaled(x, rows, item_columns)
 
-        sums = nystrom.accumulate(
-            blocks(), features, columns=log.n_items, total=log.n_users, progress=progress
-        )
-        alpha = sums.solve(features, reg=s["reg"])
+        sums = features.sums(log.n_items)
+        sums.add_all(blocks(), total=log.n_users, progress=progress)
+        alpha = sums.solve(s["reg"])
         self._core = self._shell(chosen.with_matrix(inputs), alpha)
         return alpha
 
