@@ -12,7 +12,7 @@ from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import assemble, item_info
 from infrec.data.interactions import Interactions
 from infrec.data.read_options import Duplicates, ReadOptions
-from infrec.data.sources import ParquetSource, Source, TableSource, missing
+from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.data.text import TextSource
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
@@ -108,7 +108,7 @@ def sources(path: str | os.PathLike[str], wanted: list[str] | None = None) -> tu
         raise DataError("the path is empty; expected a file, a directory or the name of a dataset.")
     path = Path(path).expanduser()
     if not path.exists():
-        raise missing(path)
+        raise _missing(path)
     if partitioned.is_partitioned(path):
         raise DataError(f"{path.name} is a prepared dataset already; use it as DATA, as it is.")
     try:
@@ -139,3 +139,12 @@ def items_source(items: Any) -> Source:
     if isinstance(items, (str, os.PathLike)):
         return sources(items)[0]
     return TableSource(items, "the items")
+
+
+def _missing(path: Path) -> DataError:
+    """There is no such file: what is near it."""
+    folder = path.parent
+    near = sorted(p.name for p in folder.iterdir())[:200] if folder.is_dir() else []
+    alike = [name for name in near if name.lower().startswith(path.stem.lower()[:3])]
+    hint = f"; the folder has {listed(alike, 4)}" if alike else ""
+    return DataError(f"there is no file or directory {str(path)!r}{hint}: check the path.")
