@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from infrec import machine
-from infrec.cli import console, options
+from infrec.cli import console, options, outputs
 from infrec.cli.options import Reading, reads_data
-from infrec.cli.sample import check_out
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
@@ -79,7 +78,7 @@ def fit(
                 "--train-only, --checkpoint and the options of reading, which belong to "
                 "`infrec datasets prepare`."
             )
-        check_out(out, "model")
+        outputs.check(out, "model")
         from infrec.cli import distributed as multiprocess
 
         found = multiprocess.fit(
@@ -96,7 +95,7 @@ def fit(
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     asked = dict(recommender.selected)
-    check_out(out, "model")
+    outputs.check(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
