@@ -132,11 +132,7 @@ def distill(
         work.write_card(summary)
         shutil.rmtree(place, ignore_errors=True)
     if work.promised:
-        stays = (
-            ""
-            if work.page is None
-            else f"; {work.page.parent} has exact figures of the real users and stays with you"
-        )
+        stays = f"; {work.home} has exact figures of the real users and stays with you" if work.page else ""
         console.note(f"{out} may leave the house, all of it is covered by ε and δ{stays}.")
     if json:
         console.emit(_document(work, summary, previous, method.search))
@@ -296,15 +292,15 @@ class _Work:
         train = split.train
         mean = train.n_interactions / train.n_users
         variants = search_grid(self.run, mean_interactions=mean, n_items=train.n_items)
-        summaries = []
+        self.tried = []
         for at, changes in enumerate(variants):
             title = f"distil ({at + 1} of {len(variants)}: {numbers.settings(changes)})"
-            summaries.append(self.distilled(split, title, changes, self.place / f"variant-{at}"))
-        scores = [one.about["validation"].get(one.about["criterion"], 0.0) for one in summaries]
-        self.tried = [
-            {"settings": changes, "score": score} for changes, score in zip(variants, scores, strict=True)
-        ]
-        return summaries[scores.index(max(scores))]
+            summary = self.distilled(split, title, changes, self.place / f"variant-{at}")
+            score = summary.about["validation"].get(summary.about["criterion"], 0.0)
+            if all(score > one["score"] for one in self.tried):
+                best = summary
+            self.tried.append({"settings": changes, "score": score})
+        return best
 
     def together(self, processes: Processes) -> Summary | None:
         """The summary that several processes made; None on all but the first."""
@@ -332,12 +328,6 @@ class _Work:
             self.card = fidelity.card_of(self.data, split, summary, seed=self.source.seed, progress=progress)
         self.page = write(self.card, self.home)
         console.saved(self.page)
-
-    def stays(self) -> str:
-        """The half-sentence about the card of a summary with (ε, δ), which may not be passed on."""
-        if self.page is None:
-            return ""
-        return f"; {self.page.parent} has exact figures of the real users and stays with you"
 
 
 def _document(work: _Work, summary: Summary, previous: Path | None, search: bool) -> dict[str, Any]:

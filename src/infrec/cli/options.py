@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from infrec import models
 from infrec.cli import console
 from infrec.data.read_options import ReadOptions
 from infrec.progress import Progress, silent
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 
 _DATA = "Data"
 _MODEL = "Model"
-MODELS = "infinite-ae, infinite-ae-plus, ease, poprec, bias-only, mf, neumf, lightgcn, mvae"
-
+MODELS = ", ".join(models.NAMES)
 PROCESSES = "Many processes"
 
 
@@ -78,10 +78,8 @@ ModelName = Annotated[
 
 def check_model(name: str) -> str:
     """The name of a model, or a usage error that names the nearest ones."""
-    from infrec.models import NAMES
-
-    if name not in NAMES:
-        raise typer.BadParameter(unknown("model", name, NAMES), param_hint="--model")
+    if name not in models.NAMES:
+        raise typer.BadParameter(unknown("model", name, models.NAMES), param_hint="--model")
     return name
 
 
@@ -94,8 +92,6 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
 
 def open_model(name: str, pairs: Sequence[str] | None, seed: int) -> Recommender:
     """The unfitted model with what `--set` fixes, and with the command's seed where it has one."""
-    from infrec import models
-
     default = models.create(check_model(name))
     seeded = {"seed": seed} if hasattr(default.settings, "seed") else {}
     return models.create(name, **(seeded | default.settings_type.parse(pairs or (), name)))

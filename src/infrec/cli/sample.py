@@ -13,26 +13,31 @@ from infrec.cli.options import Reading, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
+StrategyOption = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        help="interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.",
+        show_default=False,
+    ),
+]
+OutOption = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Where to save the sample.", show_default=False)
+]
+PercentOption = Annotated[
+    float | None, typer.Option("--percent", metavar="P", help="How much of the interactions, in percent.")
+]
+UsersOption = Annotated[int | None, typer.Option("--users", metavar="N", help="How many users.")]
+
 
 @reads_data
 def sample(
     data: options.Data,
-    strategy: Annotated[
-        str,
-        typer.Option(
-            "--strategy",
-            metavar="NAME",
-            help="interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where to save the sample.", show_default=False)
-    ],
-    percent: Annotated[
-        float | None, typer.Option("--percent", metavar="P", help="How much of the interactions, in percent.")
-    ] = None,
-    users: Annotated[int | None, typer.Option("--users", metavar="N", help="How many users.")] = None,
+    strategy: StrategyOption,
+    out: OutOption,
+    percent: PercentOption = None,
+    users: UsersOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,

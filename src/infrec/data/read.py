@@ -41,14 +41,18 @@ def read(
     """Read a log: delimited text (also compressed), Parquet (file or directory), a publisher's folder or zip,
     or a prepared dataset.
 
-    user, item, rating, time, weight: the column's name (or position), where it is not recognised.
-    positive: what counts as an interaction, such as "rating >= 4"; everything does unless told.
-    duplicates: a repeated (user, item) pair counts once ("first") or its values are summed ("sum").
-    strict: refuse, rather than drop and count, rows that cannot be used.
-    by_row: judge every row by itself alone, as differential privacy needs: times are not read, and a column
-    `split` is one whatever it holds.
-    items: a file or frame about items (titles, genres), joined on the item.
     A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
+
+    Args:
+        path: the file or the folder.
+        user, item, rating, time, weight: the column's name (or position), where it is not recognised.
+        positive: what counts as an interaction, such as "rating >= 4"; everything does unless told.
+        duplicates: a repeated (user, item) pair counts once ("first") or its values are summed ("sum").
+        strict: refuse, rather than drop and count, rows that cannot be used.
+        by_row: judge every row by itself alone, as differential privacy needs: times are not read, and a
+            column `split` is one whatever it holds.
+        items: a file or frame about items (titles, genres), joined on the item.
+        progress: told how many rows are read.
     """
     options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict, by_row)
     if partitioned.is_partitioned(path):
@@ -92,7 +96,13 @@ def from_frame(
     items: Any = None,
     progress: Progress = silent,
 ) -> Interactions:
-    """Like `read`, from any dataframe that speaks the Arrow C stream protocol, or a mapping of columns."""
+    """A log from any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
+
+    Args:
+        frame: the dataframe, one row per interaction; or a mapping of columns.
+        user, item, rating, time, weight: the column's name (or position), where it is not recognised.
+        positive, duplicates, strict, items, progress: see `read`.
+    """
     options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict)
     return assemble(TableSource(frame), options, None if items is None else items_source(items), progress)
 
