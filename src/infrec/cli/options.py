@@ -264,6 +264,8 @@ class Source:
 
     def members(self, log: Interactions) -> Interactions:
         """The log without those set aside, which depends on each user's id alone."""
+        import numpy as np
+
         from infrec.splits import is_set_aside
 
         if self.set_aside is None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import typer
 
-from infrec import artifacts
-
 _OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "distillation")
 
 
 def check(out: Path, what: str) -> None:
     """Refuse before the work what could not be saved after it; never replace another kind of thing."""
+    from infrec import artifacts
+
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(
             f"{out} is a file; a {what} is a directory, give a new name.", param_hint="--out"
@@ -46,9 +46,9 @@ def run_directory(out: Path) -> Path:
 
 def check_card(place: Path) -> None:
     """Refuse a directory beside the release that holds anything but an older card."""
-    strange = (
-        [one.name for one in place.iterdir() if one.name not in artifacts.CARD] if place.is_dir() else []
-    )
+    from infrec.artifacts import CARD
+
+    strange = [one.name for one in place.iterdir() if one.name not in CARD] if place.is_dir() else []
     if strange or (place.exists() and not place.is_dir()):
         holds = f" holds {strange[0]!r}" if strange else " is a file"
         raise typer.BadParameter(
