@@ -10,7 +10,7 @@ import functools
 import inspect
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,6 +26,7 @@ from infrec.settings import Settings as SettingsType
 if TYPE_CHECKING:
     from infrec.data import Interactions, ReadReport
     from infrec.models import Candidate, Recommender
+    from infrec.splits import Split
 
 _DATA = "Data"
 _MODEL = "Model"
