@@ -211,10 +211,9 @@ def _note_shared(log: Interactions, control: Interactions) -> None:
 
 def _into_card(release: Path, found: Audit) -> Path | None:
     """The result, without anybody's id, into the card where there is one."""
-    from infrec.cli import card
-    from infrec.report.card import RECORD, add_audit
+    from infrec.report.card import RECORD, add_audit, folder_of
 
-    place = card.folder(release, guaranteed=found.guarantee is not None)
+    place = folder_of(release, guaranteed=found.guarantee is not None)
     if not (place / RECORD).is_file():
         return None
     return add_audit(place, found.as_dict(ids=False))

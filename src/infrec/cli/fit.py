@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec import machine
-from infrec.cli import console, options
+from infrec.cli import console, options, outputs
 from infrec.cli.options import Reading, reads_data
-from infrec.cli.sample import check_out
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
@@ -92,7 +91,7 @@ def fit(
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     asked = dict(recommender.selected)
-    check_out(out, "model")
+    outputs.check(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
@@ -132,7 +131,7 @@ def _fit_distributed(
     """This process's part of a fit; the first of the processes saves the model and prints."""
     from infrec.cli import distributed
 
-    check_out(out, "model")
+    outputs.check(out, "model")
     document = distributed.fit(data, out, dataclasses.asdict(model.settings), centres, processes)
     if document is not None:
         console.saved(out)

@@ -7,13 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import pyarrow as pa
+
+from infrec.data import columns as col
 from infrec.data import partitioned, publishers
 from infrec.data.archives import Folder, Zip
-from infrec.data.assemble import assemble, item_info
+from infrec.data.assemble import assemble, item_info, number
 from infrec.data.interactions import Interactions
+from infrec.data.parsing import encode
 from infrec.data.read_options import Duplicates, ReadOptions
 from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.data.text import TextSource
+from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 
@@ -146,5 +151,40 @@ def _missing(path: Path) -> DataError:
     folder = path.parent
     near = sorted(p.name for p in folder.iterdir())[:200] if folder.is_dir() else []
     alike = [name for name in near if name.lower().startswith(path.stem.lower()[:3])]
-    hint = f"; the folder has {listed(alike, 4)}" if alike else ""
+    hint = f"; the folder has {col.listed(alike, 4)}" if alike else ""
     return DataError(f"there is no file or directory {str(path)!r}{hint}: check the path.")
+
+
+def read_catalogue(path: Path) -> tuple[Vocabulary, pa.Table | None]:
+    """The ids of a list of items, read as those of a log are, and the titles and genres that it has.
+
+    Args:
+        path: A table with a column of item ids, or a text file of ids alone.
+    """
+    source = items_source(path)
+    key = col.find("item", source.columns)
+    key = key or next((name for name in source.columns if col.normalised(name) == "id"), None)
+    headless = False
+    if isinstance(source, TextSource):
+        known = key is not None or any(col.recognised(name) for name in source.columns)
+        if not known and len(source.columns) > 1:
+            raise DataError(
+                f"the catalogue {path.name} has no column that is recognised as the item; it has "
+                f"{col.listed(source.columns)}: give it a header that names the column of ids `item`."
+            )
+        headless = not known or not source.has_header
+        if not known:
+            source = TextSource(lambda: path.open("rb"), path.name, header=["item"])
+        key = source.columns[0] if headless else key
+    key = key or source.columns[0]
+    table, _ = source.load([key])
+    codes, ids = encode(table.column(key), from_text=source.from_text, what="item")
+    items = number(codes[codes >= 0], ids)[1]
+    if not len(items):
+        raise DataError(f"the catalogue {path.name} names no item; expected a column of item ids.")
+    # Of a table with users nothing but the ids is taken: what stands beside them is somebody's.
+    if headless or col.find("user", source.columns):
+        return items, None
+    info = item_info(source, items, key)
+    told = [name for name in ("title", "genres") if name in info.column_names]
+    return items, info.select(told) if told else None

@@ -96,19 +96,9 @@ def private_log(
             "a split was given beside ε and δ, and its parts may depend on all users at once; give the log "
             "itself: all its interactions are used, or the train part where it has a column `split`."
         )
-    dp_accounting.check(epsilon, delta)
-    assert delta is not None
-    if (epsilon is None) == (noise_multiplier is None):
-        raise ConfigError("expected exactly one of epsilon and noise_multiplier.")
     public = catalogue is not None
-    if epsilon is not None:
-        noise_multiplier = dp_accounting.multiplier_for(epsilon, delta, public_items=public)
-    sigma = float(noise_multiplier or 0.0)
-    if not (np.isfinite(sigma) and sigma >= LEAST_NOISE):
-        raise ConfigError(
-            f"noise_multiplier is {sigma:g}; expected a finite number of at least {LEAST_NOISE:g}: less "
-            "noise promises nothing."
-        )
+    sigma = noise_for(epsilon, delta, noise_multiplier, public_items=public)
+    assert delta is not None
     released = _released(user_sums(log, catalogue), sigma, delta, public, directory, resume)
     people = Population.fit(released, seed=seed, progress=progress)
     count = int(np.clip(500 * round(released.users / 500), FEWEST, MOST))
@@ -120,6 +110,32 @@ def private_log(
         "guarantee": dp_accounting.statement(sigma, delta, epsilon=epsilon, public_items=public),
     }
     return PrivateLog(invented, about)
+
+
+def noise_for(
+    epsilon: float | None, delta: float | None, noise_multiplier: float | None, *, public_items: bool
+) -> float:
+    """The noise multiplier σ of a promise; refuses what promises nothing.
+
+    Args:
+        epsilon: ε; needs dp-accounting.
+        delta: δ.
+        noise_multiplier: σ itself, instead of ε.
+        public_items: Whether there is a catalogue; without one, half of δ names the items.
+    """
+    dp_accounting.check(epsilon, delta)
+    assert delta is not None
+    if (epsilon is None) == (noise_multiplier is None):
+        raise ConfigError("expected exactly one of epsilon and noise_multiplier.")
+    if epsilon is not None:
+        noise_multiplier = dp_accounting.multiplier_for(epsilon, delta, public_items=public_items)
+    sigma = float(noise_multiplier or 0.0)
+    if not (np.isfinite(sigma) and sigma >= LEAST_NOISE):
+        raise ConfigError(
+            f"noise_multiplier is {sigma:g}; expected a finite number of at least {LEAST_NOISE:g}: less "
+            "noise promises nothing."
+        )
+    return sigma
 
 
 def refuse(settings: dict[str, Any]) -> None:
