@@ -27,7 +27,7 @@ from infrec.errors import InfrecError
 from infrec.metrics import co_occurrence_agreement, popularity_distance
 from infrec.paper import continual_strategies, deanonymise
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
-from infrec.paper.noise import flip
+from infrec.paper.noisy_data import flip
 from infrec.paper.records import LOOK, SPLIT_SEED, Record, device, figures, plain, versions
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.randomness import generator
