@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from infrec.errors import DataError
 from infrec.models.infinite_ae import InfiniteAE
-from infrec.models.selection import Candidate, select
 from infrec.progress import Progress, silent
+from infrec.search.criterion import Candidate
+from infrec.search.grid import select
 from infrec.splits.holdout import held_out
 
 if TYPE_CHECKING:
@@ -47,12 +48,11 @@ def finish(
     if reg == "auto":
         known = validation is not None and validation.n_interactions > 0
         shown, hidden = (train, validation) if known and validation is not None else held_out(train, seed)
-        found = select(
+        chosen, candidates = select(
             InfiniteAE(**asked), shown, hidden, [{"reg": each} for each in REG_GRID], progress=progress
         )
-        candidates, best = found.candidates, found.model if known else None  # type: ignore[assignment]
-        reg = found.model.settings.reg
+        best = chosen if known else None
+        reg = chosen.settings.reg
     if best is None:
         best = InfiniteAE(reg=reg, **asked).fit(train, progress=progress)
-    best.candidates = candidates
-    return best.with_only_centres()
+    return best.with_candidates(candidates).with_only_centres()

@@ -21,8 +21,9 @@ import scipy.sparse as sp
 
 from infrec.errors import SolveError
 from infrec.kernels import devices, resident, ridge_gpu
-from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial, judged
+from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
 from infrec.models.two_sides import ItemSide, UserSide
+from infrec.search import criterion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,7 +122,7 @@ class DeviceTrial(Trial):
 
     # ---- quality -------------------------------------------------------------------------------------------
     def _judged(
-        self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32], k: int
+        self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         factors = np.zeros(2, np.float32)
         factors[: len(parts) - 1] = [factor for _, factor in parts[1:]]
@@ -133,10 +134,11 @@ class DeviceTrial(Trial):
                 "so use a larger reg or dtype float64."
             )
         rank = np.asarray(ranks).ravel()[: len(self._owner)]
+        k = criterion.cutoff(self.matrix.shape[1])
         listed = rank < k
         found = np.zeros((len(self.rows), k), bool)
         found[self._owner[listed], rank[listed]] = True
-        return judged(found, np.diff(self.held.indptr))
+        return criterion.ndcg_and_hit_rate(found, np.diff(self.held.indptr))
 
 
 @cache
