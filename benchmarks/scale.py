@@ -165,7 +165,7 @@ def quality(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def distill(arguments: argparse.Namespace) -> dict[str, Any]:
     """A summary in mini-batches; the model on it beside Nyström on all users."""
-    from infrec.distillation import distill, finish
+    from infrec.distillation import distill
 
     split = parted(arguments)
     asked = {"steps": arguments.steps, "per_user": arguments.per_user, "batch": arguments.batch}
@@ -185,7 +185,7 @@ def distill(arguments: argparse.Namespace) -> dict[str, Any]:
     beside = all_users(arguments)
     # The same synthetic users as centres, α solved on all real users: one pass more.
     reg = beside["selected"]["reg"]
-    finishing, whole = timed(lambda: finish(summary, split.train, reg))
+    finishing, whole = timed(lambda: InfiniteAE(reg=reg, centres=summary).fit(split.train))
     finished = {"seconds": finishing, **judged(arguments, whole)}
     full = beside["metrics"]["HR@10"]
     both = {"summary": row, "finished": finished}

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401 (it brings an OpenBLAS of its own, which has to be there to be told)
+import threadpoolctl
 
 from infrec.data import Interactions
+
+# OpenBLAS starts no more threads than there are cores, whatever the variable says; told again, it does.
+if threads := os.environ.get("OPENBLAS_NUM_THREADS"):
+    threadpoolctl.threadpool_limits(int(threads), user_api="blas")
 
 # The files that take longest, longest first. Each is the work of one process (`--dist loadfile`): begun last,
 # it would keep the others waiting.

@@ -442,8 +442,7 @@ def _first(found: tuple[Any, Any]) -> tuple[Any]:
 # ---- checkpoints -------------------------------------------------------------------------------------------
 def checkpoint_cases(folder: Path) -> Run:
     """A training and a distillation that have saved where they were."""
-    from infrec.distillation import loop
-    from infrec.distillation.checkpoint import RunDirectory
+    from infrec.distillation.run import Run as DistillationRun
     from infrec.distillation.settings import DistillSettings
     from infrec.distillation.validation import Verdict
     from infrec.models.mf import MF
@@ -459,8 +458,7 @@ def checkpoint_cases(folder: Path) -> Run:
     def judge(x_hat: Any, grid: Any) -> Verdict:
         return Verdict(1.0, 1.0, {config.criterion: 1.0})
 
-    loop.run(log.matrix, config, on_validate=judge, directory=RunDirectory(folder / "distillation"))
-    other = loop._Run(log.matrix, config, judge, lambda *_, **__: None, config.seed)
+    distillation = DistillationRun(log.matrix, config, judge, directory=folder / "distillation").go()
 
     def run(chance: random.Random, work: Path) -> str:
         name = chance.choice(("training", "distillation"))
@@ -469,10 +467,9 @@ def checkpoint_cases(folder: Path) -> Run:
         damage(work / name, chance)
         found = artifacts.read(work / name)
         with found.understood():
-            training._restore(found) if name == "training" else other.restore(found)
-        numbers = (
-            [training.loss, training.epoch] if name == "training" else [other.track.seconds, other.track.step]
-        )
+            (training if name == "training" else distillation).restore(found)
+        track = distillation.loop.track
+        numbers = [training.loss, training.epoch] if name == "training" else [track.best, track.step]
         return "" if all(map(math.isfinite, numbers)) else "a number is not finite"
 
     return run

@@ -18,7 +18,8 @@ from infrec import artifacts
 from infrec.cli.app import run
 from infrec.cli.console import live_distillation, progress_words, reached
 from infrec.evaluation.card_records import Card
-from infrec.report.card import render
+from infrec.report import html
+from infrec.report.card import document
 from tests.cli.conftest import Infrec
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -74,7 +75,7 @@ def test_document_and_directory_keep_the_contract(infrec: Infrec, ratings: Path,
 
 def test_the_card_is_made_of_its_record(summary: Path) -> None:
     record = Card.from_dict(json.loads((summary / "card.json").read_text()))
-    assert (summary / "card.html").read_text() == render(record)
+    assert (summary / "card.html").read_text() == html.render(document(record))
     assert record.full.users == 40 and record.summary.users == 8 and record.random is not None
     assert record.random.users == 8, "compared with as many random users"
     assert [(each.model, each.data) for each in record.fidelity] == [

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infrec.checkpoints import fingerprint
+from infrec.checkpoints import fingerprint, locked
 from infrec.data import Interactions
-from infrec.distillation import DistillSettings, Interrupted, distill, loop
-from infrec.distillation.checkpoint import RunDirectory
+from infrec.distillation import DistillSettings, Interrupted, distill
+from infrec.distillation.run import Run
 from infrec.distillation.validation import Verdict
 from infrec.errors import ArtifactError, ConfigError, SolveError
 from tests import hostile
@@ -86,8 +86,9 @@ def test_kill_9_resumes_to_the_same_bits(small_log: Interactions, tmp_path: Path
         f"""
         import sys, numpy as np
         from infrec.data import Interactions
-        from infrec.distillation import distill, loop
-        loop.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+        from infrec import checkpoints
+        from infrec.distillation import distill
+        checkpoints.SECONDS_BETWEEN_CHECKPOINTS = 0.0
         log = Interactions.from_csr(np.load(sys.argv[1]), users=[f"u{{n:03}}" for n in range(120)])
         def say(stage, done, total=None, **facts):
             print(int(done), flush=True)
@@ -132,21 +133,21 @@ def test_a_run_directory_is_not_overwritten_or_mixed_up(small_log: Interactions,
 
 
 def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
-    with RunDirectory(tmp_path / "run"):
-        script = "from infrec.distillation.checkpoint import RunDirectory\n"
-        script += f"with RunDirectory({str(tmp_path / 'run')!r}): pass"
+    with locked(tmp_path / "run", "distillation"):
+        script = "from pathlib import Path; from infrec.checkpoints import locked\n"
+        script += f"with locked(Path({str(tmp_path / 'run')!r}), 'distillation'): pass"
         ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
         assert ran.returncode != 0
         assert f"in use by another distillation (process {os.getpid()})" in ran.stderr
-    with RunDirectory(tmp_path / "run"):
+    with locked(tmp_path / "run", "distillation"):
         pass
 
 
 def test_lock_in_this_process_too(tmp_path: Path) -> None:
     with (
-        RunDirectory(tmp_path / "run"),
+        locked(tmp_path / "run", "distillation"),
         pytest.raises(ArtifactError, match="in use"),
-        RunDirectory(tmp_path / "run"),
+        locked(tmp_path / "run", "distillation"),
     ):
         pass
 
@@ -233,11 +234,11 @@ def test_a_lambda_too_small_is_raised_and_an_impossible_one_explained(small_log:
     """Equal rows at λ = 0: the first steps find no finite loss, and go on with the next λ of the grid."""
     config = DistillSettings.of("discrete", **SMALL, reg=0.0, reg_grid=(0.0, 1.0))
     config = config.resolved(n_users=120, n_items=60, interactions=small_log.n_interactions)
-    run = loop._Run(small_log.matrix, config, lambda x, g: Verdict(1.0, 0.0, {}), loop.silent, 1)
-    run.raise_reg()
-    assert float(np.exp(run.state.log_reg)) == pytest.approx(1.0)
+    loop = Run(small_log.matrix, config, lambda x, g: Verdict(1.0, 0.0, {})).loop
+    loop.raise_reg()
+    assert float(np.exp(loop.state.log_reg)) == pytest.approx(1.0)
     with pytest.raises(SolveError, match="the loss is not finite"):
-        run.raise_reg()
+        loop.raise_reg()
 
 
 def test_fingerprints(small_log: Interactions) -> None:
@@ -272,16 +273,18 @@ def test_a_judge_of_ones_own_may_count_downwards(small_log: Interactions) -> Non
 
 
 DAMAGE: list[Callable[[Path], None]] = [
-    lambda place: hostile.reseal(place, lambda d: d["track"].update(seconds=float("inf"))),
-    lambda place: hostile.reseal(place, lambda d: d["track"].update(seconds=-1.0)),
-    lambda place: hostile.reseal(place, lambda d: d["track"].update(step=10**6)),
-    lambda place: hostile.reseal(place, lambda d: d["track"].update(best_metrics={"HR@10": "high"})),
-    lambda place: hostile.reseal(place, lambda d: d["track"].pop("history") and d["track"].update(more=1)),
+    lambda place: hostile.reseal(place, lambda d: d.update(seconds=float("inf"))),
+    lambda place: hostile.reseal(place, lambda d: d.update(seconds=-1.0)),
+    lambda place: hostile.reseal(place, lambda d: d["state"]["track"].update(step=10**6)),
+    lambda place: hostile.reseal(place, lambda d: d["state"]["track"].update(best_metrics={"HR@10": "high"})),
+    lambda place: hostile.reseal(
+        place, lambda d: d["state"]["track"].pop("history") and d["state"]["track"].update(more=1)
+    ),
     lambda place: hostile.reseal(place, lambda d: d.update(identity=5)),
-    lambda place: hostile.change_array(place, "logits", lambda found: found[:-1]),
-    lambda place: hostile.change_array(place, "averaged", lambda found: found.fill(np.nan)),
-    lambda place: hostile.change_array(place, "square_logits", lambda found: -found - 1),
-    lambda place: hostile.change_array(place, "count", lambda found: found.astype(np.float32)),
+    lambda place: hostile.change_array(place, "state.logits", lambda found: found[:-1]),
+    lambda place: hostile.change_array(place, "state.averaged", lambda found: found.fill(np.nan)),
+    lambda place: hostile.change_array(place, "state.adam.nu.0", lambda found: -found - 1),
+    lambda place: hostile.change_array(place, "state.adam.count", lambda found: found.astype(np.float32)),
 ]
 
 

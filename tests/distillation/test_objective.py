@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from infrec.distillation import objective
 from infrec.distillation.batches import Users
 from infrec.distillation.objective import Form
-from infrec.kernels import ntk
+from infrec.kernels.ntk import NTK
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -40,10 +40,10 @@ def _users(blocks: int, rows: int, x: np.ndarray = X) -> Users:
 def _scores(given: np.ndarray, x_hat: np.ndarray, reg: float) -> np.ndarray:
     """∞-AE on the summary in float64 numpy."""
     squares = (x_hat**2).sum(1)
-    k = ntk.from_gram(x_hat @ x_hat.T, squares, squares, d=D, xp=np)
-    np.fill_diagonal(k, ntk.diagonal(squares, d=D))
+    k = NTK().from_gram(x_hat @ x_hat.T, squares, squares, d=D)
+    np.fill_diagonal(k, NTK().diagonal(squares, d=D))
     alpha = np.linalg.solve(k + reg * np.trace(k) / MU * np.eye(MU), x_hat)
-    return ntk.from_gram(given @ x_hat.T, (given**2).sum(1), squares, d=D, xp=np) @ alpha
+    return NTK().from_gram(given @ x_hat.T, (given**2).sum(1), squares, d=D) @ alpha
 
 
 def _reference(x_hat: np.ndarray, reg: float, form: Form, x: np.ndarray = X) -> float:

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec.data import Interactions, Summary, datasets
-from infrec.distillation import distill, finish
+from infrec.distillation import distill
 from infrec.distillation.pipeline import held_out
 from infrec.distillation.settings import DistillSettings
 from infrec.distillation.validation import Validator
 from infrec.errors import ArtifactError, DataError
+from infrec.kernels.ntk import NTK
 from infrec.models import InfiniteAE
 from infrec.samplers import sample
 from infrec.splits import Split, holdout
@@ -35,7 +36,7 @@ def summary(demo: Split) -> Summary:
 
 def _test_quality(demo: Split, log: Interactions, grid: tuple[float, ...]) -> np.ndarray:
     """HR@10, HR@100, NDCG@10, NDCG@100 on test, the best over the grid: in favour of the random users."""
-    return Validator(demo.test_context, demo.test.matrix).table(log.matrix.toarray(), grid).max(axis=0)
+    return Validator(demo.test_context, demo.test.matrix, NTK()).table(log.matrix.toarray(), grid).max(axis=0)
 
 
 def test_beats_random_users_of_the_same_number(demo: Split, summary: Summary) -> None:
@@ -76,7 +77,7 @@ def test_finishing_on_all_data_is_better(demo: Split, summary: Summary) -> None:
     """Nyström with the synthetic users as centres: its test HR@100 is above that of the summary alone."""
     best = 0.0
     for reg in (0.1, 1.0, 5.0):
-        model = finish(summary, demo.train, reg)
+        model = InfiniteAE(reg=reg, centres=summary).fit(demo.train)
         scores = model.score(demo.test_context)
         scores[demo.test_context.nonzero()] = -np.inf
         top = np.argpartition(-scores, 100, axis=1)[:, :100]
@@ -87,17 +88,17 @@ def test_finishing_on_all_data_is_better(demo: Split, summary: Summary) -> None:
 
 def test_finishing_chooses_its_own_regularisation(demo: Split, summary: Summary) -> None:
     """On validation where there is one, else on a part of the log that is then used as well."""
-    model = finish(summary, demo.train, validation=demo.val)
+    model = InfiniteAE(centres=summary).fit(demo.train, validation=demo.val)
     scores = [candidate.score or 0.0 for candidate in model.candidates]
     assert len(scores) == 8 and max(scores) > min(scores)
     assert model.settings.reg == model.candidates[int(np.argmax(scores))].settings["reg"]
-    alone = finish(summary, demo.train)
-    same = finish(summary, demo.train, float(alone.settings.reg))
+    alone = InfiniteAE(centres=summary).fit(demo.train)
+    same = InfiniteAE(reg=float(alone.settings.reg), centres=summary).fit(demo.train)
     np.testing.assert_array_equal(alone.alpha, same.alpha)
 
 
 def test_finished_models_are_saved_with_their_alpha(demo: Split, summary: Summary, tmp_path: Path) -> None:
-    model = finish(summary, demo.train, 1.0)
+    model = InfiniteAE(reg=1.0, centres=summary).fit(demo.train).with_only_centres()
     model.save(tmp_path / "m")
     again = InfiniteAE.load(tmp_path / "m")
     np.testing.assert_allclose(
@@ -109,8 +110,8 @@ def test_finished_models_are_saved_with_their_alpha(demo: Split, summary: Summar
 
 
 def test_finishing_refuses_other_items(summary: Summary, small_log: Interactions) -> None:
-    with pytest.raises(DataError, match="expected the log that was distilled"):
-        finish(summary, small_log)
+    with pytest.raises(DataError, match=r"the centres have .* items and the log"):
+        InfiniteAE(centres=summary).fit(small_log)
 
 
 class TestSummary:
@@ -151,7 +152,7 @@ class TestSummary:
 
     def test_a_sample_is_saved_the_same_way(self, small_log: Interactions, tmp_path: Path) -> None:
         chosen = sample(small_log, strategy="user-rns", users=7)
-        Summary.of(chosen, about={"strategy": "user-rns"}, kind="sample").save(tmp_path / "s")
+        chosen.save(tmp_path / "s")
         again = Summary.load(tmp_path / "s")
         assert again.kind == "sample" and again.about["strategy"] == "user-rns"
         assert again.users == chosen.users

@@ -13,14 +13,14 @@ from infrec.distillation import leave_one_out
 
 @pytest.mark.real_data
 def test_sixty_cheap_steps_beat_random_users(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 users, a quarter of the log a step. Two seeds gave 24.7 and 24.9 HR@10, 47.5 and 47.1 HR@100.
+    """100 users, 400 of the log a step. Two seeds gave 23.7 and 24.0 HR@10, 46.0 and 46.1 HR@100.
 
     100 random users give 19.5 and 40.6 (`infrec distill ml-1m --users 100`, its card).
     """
     monkeypatch.setattr(leave_one_out, "GRID", (300.0, 1e3))  # of nine λ, each of which takes seconds to try
     split = holdout(datasets.load(str(real_data / "ml-1m.parquet")))
-    summary = distill(split, users=100, steps=60, validate_every=30, batch=1510)
+    summary = distill(split, users=100, steps=60, validate_every=30, batch=400)
     assert summary.discrete and summary.n_items == 3706
     found = evaluate(InfiniteAE().fit(summary), split, intervals=False).metrics
-    assert 23.5 < found["HR@10"] < 27
-    assert 45.5 < found["HR@100"] < 51
+    assert 22.7 < found["HR@10"] < 26
+    assert 44.5 < found["HR@100"] < 50

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from infrec.distillation import objective
 from infrec.distillation.validation import CRITERIA, Validator
 from infrec.errors import ConfigError, DataError, SolveError
-from infrec.kernels import ntk
+from infrec.kernels.ntk import NTK
 from infrec.metrics.ranking import hit_rate_at, top_k
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -28,14 +28,14 @@ def logs() -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
 
 
 def _scores(train: sp.csr_array, x_hat: np.ndarray, reg: float) -> np.ndarray:
-    x, alpha = train.toarray(), np.asarray(objective.fit(jnp.asarray(x_hat), reg))
-    k = ntk.from_gram(x @ x_hat.T, (x * x).sum(1), (x_hat * x_hat).sum(1), d=150, xp=np)
+    x, alpha = train.toarray(), np.asarray(objective.fit(jnp.asarray(x_hat), reg, NTK()))
+    k = NTK().from_gram(x @ x_hat.T, (x * x).sum(1), (x_hat * x_hat).sum(1), d=150)
     return (k @ alpha).astype(np.float32)
 
 
 def test_against_metrics(logs) -> None:
     train, held, x_hat = logs
-    table = Validator(train, held).table(x_hat, (0.1, 5.0))
+    table = Validator(train, held, NTK()).table(x_hat, (0.1, 5.0))
     for row, reg in enumerate((0.1, 5.0)):
         scores = _scores(train, x_hat, reg)
         for column, k in ((0, 10), (1, 100)):
@@ -53,7 +53,7 @@ def test_equal_scores_rank_in_the_order_of_the_items() -> None:
     """The one synthetic user has every item, so all scores are equal: item 8 is the 8th that is left."""
     train = sp.csr_array(np.eye(2, 30, dtype=np.float32))  # user 0 has item 0, user 1 item 1
     held = sp.csr_array((np.ones(2, np.float32), ([0, 1], [8, 25])), shape=(2, 30))
-    hr10, hr100, ndcg10, _ = Validator(train, held).table(np.ones((1, 30), np.float32), (1.0,))[0]
+    hr10, hr100, ndcg10, _ = Validator(train, held, NTK()).table(np.ones((1, 30), np.float32), (1.0,))[0]
     assert (hr10, hr100) == (50.0, 100.0)
     assert ndcg10 == pytest.approx(50 / np.log2(9), rel=1e-5)
 
@@ -61,7 +61,7 @@ def test_equal_scores_rank_in_the_order_of_the_items() -> None:
 def test_picks_the_best_of_the_grid(logs) -> None:
     train, held, x_hat = logs
     for criterion in CRITERIA:
-        judge = Validator(train, held, criterion=criterion)
+        judge = Validator(train, held, NTK(), criterion=criterion)
         grid = (0.001, 0.1, 5.0, 50.0)
         verdict = judge(x_hat, grid)
         column = judge.table(x_hat, grid)[:, CRITERIA.index(criterion)]
@@ -74,7 +74,7 @@ def test_a_solve_that_fails_never_wins(logs) -> None:
     """Two equal synthetic users at λ = 0 have no solution; alone in the grid that is an error, not a NaN."""
     train, held, x_hat = logs
     twins = np.stack([x_hat[0], x_hat[0], x_hat[1]])
-    judge = Validator(train, held)
+    judge = Validator(train, held, NTK())
     assert (judge.table(twins, (0.0, 1.0)) < 0).all(axis=1).tolist() == [True, False]
     assert judge(twins, (0.0, 1.0)).reg == 1.0
     with pytest.raises(SolveError, match="no finite solution"):
@@ -84,15 +84,15 @@ def test_a_solve_that_fails_never_wins(logs) -> None:
 def test_bad_input(logs) -> None:
     train, held, _ = logs
     with pytest.raises(ConfigError, match="criterion is 'luck'"):
-        Validator(train, held, criterion="luck")
+        Validator(train, held, NTK(), criterion="luck")
     with pytest.raises(DataError, match="no user has a validation item"):
-        Validator(train, sp.csr_array(train.shape))
+        Validator(train, sp.csr_array(train.shape), NTK())
 
 
 def test_a_sample_of_validation_users_estimates_the_same(logs) -> None:
     """100 of 257 users: the mean is near that of all (its spread is about 4 points)."""
     train, held, x_hat = logs
-    full = Validator(train, held).table(x_hat, (1.0,))[0, 1]
-    part = Validator(train, held, max_users=100).table(x_hat, (1.0,))[0, 1]
+    full = Validator(train, held, NTK()).table(x_hat, (1.0,))[0, 1]
+    part = Validator(train, held, NTK(), max_users=100).table(x_hat, (1.0,))[0, 1]
     assert part != full
     assert part == pytest.approx(full, abs=15)

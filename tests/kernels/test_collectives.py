@@ -7,13 +7,14 @@ import scipy.sparse as sp
 
 from infrec.kernels import nystrom
 from infrec.kernels.collectives import SingleProcess
+from infrec.kernels.ntk import NTK
 from infrec.kernels.nystrom import ShardedSums
 
 
 def test_rows_that_are_taken_out_again_leave_nothing() -> None:
     rng = np.random.default_rng(0)
     rows = sp.csr_array((rng.random((60, 30)) < 0.2).astype(np.float32))
-    features = nystrom.Features.of(rows[:10])
+    features = nystrom.Features.of(rows[:10], NTK())
     plain, changed = (ShardedSums(features, 30, SingleProcess()) for _ in range(2))
     plain.add(rows[:40])
     changed.add(rows[:40])
@@ -26,7 +27,7 @@ def test_rows_that_are_taken_out_again_leave_nothing() -> None:
 
 def test_sums_that_were_formed_on_an_accelerator_are_exchanged_at_the_end() -> None:
     rows = sp.csr_array((np.random.default_rng(1).random((50, 30)) < 0.2).astype(np.float32))
-    features = nystrom.Features.of(rows[:10])
+    features = nystrom.Features.of(rows[:10], NTK())
     here, there = (ShardedSums(features, 30, SingleProcess()) for _ in range(2))
     there._on_device = True
     for sums in (here, there):

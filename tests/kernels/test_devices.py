@@ -1,4 +1,4 @@
-"""The solve through JAX is the solve through LAPACK; an accelerator is not looked for where none can be."""
+"""What goes to an accelerator and what stays; budgets; an accelerator is not looked for where none can be."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.errors import MemoryBudgetError, SolveError
-from infrec.kernels import devices, ridge_gpu
+from infrec.errors import MemoryBudgetError
+from infrec.kernels import devices
+from infrec.kernels.ntk import NTK
+from infrec.kernels.ridge import ItemRidge, LapackRidge
+from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 
 
 @pytest.fixture(scope="module")
@@ -16,35 +19,27 @@ def x() -> sp.csr_array:
     return sp.csr_array((np.random.default_rng(0).random((150, 90)) < 0.05).astype(np.float32))
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2])
-def test_jax_and_lapack_agree(x: sp.csr_array, depth: int) -> None:
-    """Both in float32 at reg = 1, where cond · eps = 151 · 1.2e-7 < 2e-5; JAX runs on what there is."""
-    there, here = devices._on_accelerator(x, depth)(1.0), devices._on_cpu(x, depth, "float32")(1.0)
-    assert there is not None
-    assert here is not None
-    assert there.dtype == np.float32
-    np.testing.assert_allclose(there, here, atol=4e-5 * np.abs(here).max())
-
-
-@pytest.mark.parametrize("through", ["jax", "lapack"])
-@pytest.mark.parametrize("solve", [False, True])
-def test_duplicate_rows_at_zero_reg_are_refused_not_nan(x: sp.csr_array, through: str, solve: bool) -> None:
-    twice = sp.csr_array(sp.vstack([x, x[:3]]))
-    solver = devices._on_accelerator(twice, 1) if through == "jax" else devices._on_cpu(twice, 1, "float32")
-    with pytest.raises(SolveError, match="not positive definite"):
-        solver(0.0, solve=solve)
-    assert solver(1.0, solve=False) is None
-
-
 def test_small_and_double_precision_problems_stay_on_the_cpu(
     x: sp.csr_array, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "device", lambda: "a GPU")
-    monkeypatch.setattr(devices, "_on_accelerator", lambda x, depth: "there")
-    assert devices.solver(x, 1, "float32") != "there"
+    assert isinstance(devices.kernel_ridge(x, NTK(), "float32"), LapackRidge)
     monkeypatch.setattr(devices, "_WORTH_IT", 100)
-    assert devices.solver(x, 1, "float32") == "there"
-    assert devices.solver(x, 1, "float64") != "there"
+    assert isinstance(devices.kernel_ridge(x, NTK(), "float32"), TiledRidge)
+    assert isinstance(devices.kernel_ridge(x, NTK(), "float64"), LapackRidge)
+
+
+def test_item_ridge_goes_only_where_it_is_worth_it_and_has_room(
+    x: sp.csr_array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(devices.item_ridge(x), ItemRidge)
+    monkeypatch.setattr(devices, "device", lambda: "a GPU")
+    monkeypatch.setattr(devices, "_WORTH_IT", 90)
+    monkeypatch.setattr(devices, "device_memory", lambda: 2 * TiledItemRidge.needs(*x.shape))
+    assert isinstance(devices.item_ridge(x), TiledItemRidge)
+    assert isinstance(devices.item_ridge(x[:, :80]), ItemRidge)
+    monkeypatch.setattr(devices, "device_memory", lambda: TiledItemRidge.needs(*x.shape) // 2)
+    assert isinstance(devices.item_ridge(x), ItemRidge)
 
 
 def test_the_devices_memory_is_asked_too(x: sp.csr_array, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +52,10 @@ def test_the_devices_memory_is_asked_too(x: sp.csr_array, monkeypatch: pytest.Mo
             return {"bytes_limit": devices.exact_fit(150, 90), "bytes_in_use": 1000}
 
     monkeypatch.setattr(jax, "devices", lambda: [Small()])
+    monkeypatch.setattr(devices, "device", lambda: "a GPU")
+    monkeypatch.setattr(devices, "_WORTH_IT", 100)
     with pytest.raises(MemoryBudgetError, match=r"150 users on .*JAX_PLATFORMS=cpu"):
-        devices._on_accelerator(x, 1)
+        devices.kernel_ridge(x, NTK(), "float32")
 
 
 def test_jax_platforms_cpu_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +118,7 @@ def test_a_nystrom_fit_does_not_grow_with_its_rows_and_a_device_holds_the_kernel
     assert devices.nystrom_fit(2000, 17_000, kept=20_000) < machine.GIB
     assert devices.nystrom_fit(4000, 17_000) > 2 * devices.nystrom_fit(2000, 17_000)
     kernel = 4 * 100_000**2
-    assert kernel < ridge_gpu.exact_on_device(100_000, 20_000, tile=4000, columns=4096) < 1.3 * kernel
+    assert kernel < TiledRidge.needs(100_000, 20_000) < 1.3 * kernel
     # Peaks that were measured on an H200: the pass decides the one, the solve the other.
     for centres, peak in ((10_000, 4.38e9), (25_000, 25.85e9)):
         needed = devices.nystrom_on_device(centres, 17_000, block=devices.nystrom_block(centres))

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from infrec.kernels import devices, gram
+from infrec.kernels.ntk import NTK
 
 SIZES = [(7, 13), (90, 40), (500, 301), (1500, 300)]  # around and above what BLAS calls small
 
@@ -38,15 +39,15 @@ def test_a_kernel_row_in_any_company(share: float, depth: int) -> None:
     rng = np.random.default_rng(1)
     centres = gram.Centres.of(weighted(rng, 70, 200, share))
     asked = sp.csr_array(sp.vstack([weighted(rng, 5, 200, some) for some in (0.01, 0.1, 0.9)]))
-    alone = np.concatenate([centres.kernel(asked[[row]], depth=depth) for row in range(15)])
+    alone = np.concatenate([centres.kernel_rows(NTK(depth), asked[[row]]) for row in range(15)])
     for count in (2, 5, 15):
         some = rng.permutation(15)[:count]
-        np.testing.assert_array_equal(centres.kernel(asked[some], depth=depth), alone[some])
+        np.testing.assert_array_equal(centres.kernel_rows(NTK(depth), asked[some]), alone[some])
 
 
 def test_a_history_that_is_a_centres_own_is_known_exactly() -> None:
     """⟨x, x⟩ − ⟨x, y⟩ is 0 where x = y, whatever the weights; rounding would show as its root, 1e-4 of Θ."""
     centres = weighted(np.random.default_rng(2), 40, 300, 0.05)
-    own = np.diagonal(gram.kernel(centres, dtype=np.float32))
-    found = np.diagonal(gram.Centres.of(centres).kernel(centres))
+    own = np.diagonal(gram.kernel_matrix(NTK(), centres, dtype=np.float32))
+    found = np.diagonal(gram.Centres.of(centres).kernel_rows(NTK(), centres))
     np.testing.assert_allclose(found, own, rtol=3e-6)

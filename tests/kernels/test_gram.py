@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.kernels import gram, ntk
+from infrec.kernels import gram
+from infrec.kernels.ntk import NTK
 
 
 def rows(n: int, d: int, density: float, seed: int = 0, weighted: bool = False) -> sp.csr_array:
@@ -23,8 +24,8 @@ def pair(request: pytest.FixtureRequest) -> tuple[sp.csr_array, sp.csr_array]:
 
 def test_gram_of_binary_rows_is_exact(pair: tuple[sp.csr_array, sp.csr_array]) -> None:
     x, y = pair
-    np.testing.assert_array_equal(gram.gram(x, y), x.toarray() @ y.toarray().T)
-    np.testing.assert_array_equal(gram.gram(x), x.toarray() @ x.toarray().T)
+    np.testing.assert_array_equal(gram.kernel_matrix(gram.Linear(), x, y), x.toarray() @ y.toarray().T)
+    np.testing.assert_array_equal(gram.kernel_matrix(gram.Linear(), x), x.toarray() @ x.toarray().T)
 
 
 def test_blocked_is_full(pair: tuple[sp.csr_array, sp.csr_array], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,8 +34,8 @@ def test_blocked_is_full(pair: tuple[sp.csr_array, sp.csr_array], monkeypatch: p
     monkeypatch.setattr(machine, "cores", lambda: 4)
     x, y = pair
     products = x.toarray() @ y.toarray().T
-    full = ntk.from_gram(products, gram.squared_norms(x), gram.squared_norms(y), d=170, depth=2, xp=np)
-    np.testing.assert_allclose(gram.kernel(x, y, depth=2), full, rtol=1e-6)
+    full = NTK(2).from_gram(products, gram.squared_norms(x), gram.squared_norms(y), d=170)
+    np.testing.assert_allclose(gram.kernel_matrix(NTK(2), x, y), full, rtol=1e-6)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -43,16 +44,16 @@ def test_dense_is_sparse(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> Non
     answers = []
     for share in (0.0, 1.0):  # everything counts as dense, nothing does
         monkeypatch.setattr(gram, "DENSE", share)
-        answers.append((gram.kernel(x, y), gram.kernel(x)))
+        answers.append((gram.kernel_matrix(NTK(), x, y), gram.kernel_matrix(NTK(), x)))
     for dense, sparse in zip(*answers, strict=True):
         np.testing.assert_allclose(dense, sparse, rtol=2e-6)
 
 
 def test_without_y_it_is_symmetric_and_the_same() -> None:
     x = rows(200, 90, 0.05)
-    k = gram.kernel(x, depth=2)
+    k = gram.kernel_matrix(NTK(2), x)
     np.testing.assert_array_equal(k, k.T)
-    np.testing.assert_allclose(k, gram.kernel(x, x, depth=2), rtol=1e-6)
+    np.testing.assert_allclose(k, gram.kernel_matrix(NTK(2), x, x), rtol=1e-6)
 
 
 def test_float32_against_float64() -> None:
@@ -60,7 +61,7 @@ def test_float32_against_float64() -> None:
     x = rows(300, 120, 0.08)
     x = sp.vstack([x, x[:40]]).tocsr()  # identical rows too
     for depth in (1, 2, 3):
-        single, double = gram.kernel(x, depth=depth), gram.kernel(x, depth=depth, dtype="float64")
+        single, double = gram.kernel_matrix(NTK(depth), x), gram.kernel_matrix(NTK(depth), x, dtype="float64")
         assert single.dtype == np.float32
         assert double.dtype == np.float64
         assert (np.abs(single - double) / double).max() < 1e-6
@@ -88,8 +89,10 @@ def test_mirror(n: int) -> None:
 
 def test_empty_rows_and_no_rows() -> None:
     x = sp.csr_array((3, 10), dtype=np.float32)
-    np.testing.assert_allclose(gram.kernel(x), np.full((3, 3), ntk.diagonal(np.zeros(1), d=10)[0]), rtol=1e-6)
-    assert gram.kernel(x[:0], x).shape == (0, 3)
+    np.testing.assert_allclose(
+        gram.kernel_matrix(NTK(), x), np.full((3, 3), NTK().diagonal(np.zeros(1), d=10)[0]), rtol=1e-6
+    )
+    assert gram.kernel_matrix(NTK(), x[:0], x).shape == (0, 3)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -101,8 +104,8 @@ def test_centres_give_the_kernel_however_long_the_histories_are(depth: int, dtyp
     centres = gram.Centres.of(rows, dtype)
     for share in (0.0, 0.02, 0.9):
         x = sp.csr_array(rng.random((7, 50)) < share, dtype=np.float32)
-        expected = gram.kernel(x, rows, depth=depth, dtype=dtype)
-        found = centres.kernel(x, depth=depth)
+        expected = gram.kernel_matrix(NTK(depth), x, rows, dtype=dtype)
+        found = centres.kernel_rows(NTK(depth), x)
         assert found.dtype == dtype and found.shape == (7, 30)
         np.testing.assert_allclose(found, expected, rtol=2e-6)
 
@@ -125,8 +128,8 @@ def test_float64_means_float64_where_rows_are_weighted(depth: int) -> None:
     x = sp.csr_array(weights.astype(np.float32))
     norms = (x.toarray().astype(np.float64) ** 2).sum(axis=1)
     np.testing.assert_allclose(gram.squared_norms(x, np.float64), norms, rtol=1e-14)
-    own = ntk.diagonal(norms, d=40, depth=depth)
-    same = np.diagonal(gram.kernel(x, x.copy(), depth=depth, dtype=np.float64))
+    own = NTK(depth).diagonal(norms, d=40)
+    same = np.diagonal(gram.kernel_matrix(NTK(depth), x, x.copy(), dtype=np.float64))
     np.testing.assert_allclose(same, own, rtol=1e-7)
-    looked_up = gram.Centres.of(x, np.float64).kernel(x[:1], depth=depth)
+    looked_up = gram.Centres.of(x, np.float64).kernel_rows(NTK(depth), x[:1])
     np.testing.assert_allclose(looked_up[0, 0], own[0], rtol=1e-7)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infrec import randomness
-from infrec.kernels import ntk
+from infrec.kernels.ntk import NTK
 
 
 def theta(xy: float, xx: float, yy: float, d: int, depth: int) -> float:
     one = np.array([[xy]]), np.array([xx]), np.array([yy])
-    return float(ntk.from_gram(*one, d=d, depth=depth, xp=np)[0, 0])
+    return float(NTK(depth).from_gram(*one, d=d)[0, 0])
 
 
 # With d = 1 and W² = 2, b² = 0.01: ⟨x,x⟩ = 0.495 makes q(x,x) = 2 · 0.495 + 0.01 = 1.
@@ -48,7 +48,7 @@ def test_hand_worked(xy: float, depth: int, expected: float) -> None:
 def test_the_diagonal_is_the_kernel_of_a_row_with_itself(depth: int) -> None:
     xx = np.array([0.0, 1.0, 7.0, 300.0])
     alone = [theta(v, v, v, 40, depth) for v in xx]
-    np.testing.assert_allclose(ntk.diagonal(xx, d=40, depth=depth), alone, rtol=1e-12)
+    np.testing.assert_allclose(NTK(depth).diagonal(xx, d=40), alone, rtol=1e-12)
 
 
 @given(
@@ -76,7 +76,7 @@ def test_float32_keeps_its_digits_where_rows_are_nearly_the_same() -> None:
     """Two users of 500 items who differ in one: the naive 1 − c² would be left with two digits."""
     for depth in (1, 2, 3):
         single = [np.array(v, np.float32) for v in ([[499.0]], [500.0], [499.0])]
-        found = ntk.from_gram(*single, d=3706, depth=depth, xp=np)[0, 0]
+        found = NTK(depth).from_gram(*single, d=3706)[0, 0]
         assert found.dtype == np.float32
         assert found == pytest.approx(theta(499, 500, 499, 3706, depth), rel=5e-7)
 
@@ -113,7 +113,7 @@ def test_wide_finite_networks_agree(depth: int) -> None:
     x[4] = 0  # an empty history
     trials = np.stack([finite_network_kernel(x, 1024, depth, trial) for trial in range(12)])
     gram = x @ x.T
-    expected = ntk.from_gram(gram, gram.diagonal(), gram.diagonal(), d=30, depth=depth, xp=np)
+    expected = NTK(depth).from_gram(gram, gram.diagonal(), gram.diagonal(), d=30)
     error = np.abs(trials.mean(0) - expected)
     allowed = 5 * trials.std(0, ddof=1) / math.sqrt(len(trials)) + 0.01 * expected
     assert (error < allowed).all(), error / allowed
@@ -125,7 +125,7 @@ def test_symmetric_and_positive_semi_definite(depth: int) -> None:
     x = (np.random.default_rng(0).random((60, 25)) < 0.2).astype(np.float64)
     x[:5] = x[5:10]
     gram = x @ x.T
-    k = ntk.from_gram(gram, gram.diagonal(), gram.diagonal(), d=25, depth=depth, xp=np)
+    k = NTK(depth).from_gram(gram, gram.diagonal(), gram.diagonal(), d=25)
     np.testing.assert_array_equal(k, k.T)
     assert np.linalg.eigvalsh(k).min() > -1e-12 * np.trace(k)
 
@@ -145,10 +145,10 @@ def test_gradients_are_finite_at_identical_and_at_empty_rows(depth: int, against
         """Σ Θ², of the rows and themselves with the exact diagonal, or of the rows and others."""
         y = rows if against == "itself" else jnp.asarray(x[::-1])
         xx, yy = (rows * rows).sum(1), (y * y).sum(1)
-        k = ntk.from_gram(jnp.matmul(rows, y.T, precision="highest"), xx, yy, d=20, depth=depth, xp=jnp)
+        products = jnp.matmul(rows, y.T, precision="highest")
         if against == "itself":
-            k = jnp.where(jnp.eye(8, dtype=bool), ntk.diagonal(xx, d=20, depth=depth)[:, None], k)
-        return jnp.sum(k**2)
+            return jnp.sum(NTK(depth).matrix(products, xx, d=20) ** 2)
+        return jnp.sum(NTK(depth).from_gram(products, xx, yy, d=20) ** 2)
 
     slope = jax.jit(jax.grad(size))(jnp.asarray(x))
     assert np.isfinite(np.asarray(slope)).all()
@@ -157,14 +157,22 @@ def test_gradients_are_finite_at_identical_and_at_empty_rows(depth: int, against
 
 def test_compiled_by_jax_it_is_the_same_formula() -> None:
     import jax
-    import jax.numpy as jnp
 
     x = (np.random.default_rng(2).random((30, 50)) < 0.3).astype(np.float32)
     gram = (x @ x.T, (x * x).sum(1), (x * x).sum(1))
     for depth in (0, 1, 3):
-        expected = ntk.from_gram(*gram, d=50, depth=depth, xp=np)
-        compiled = jax.jit(partial(ntk.from_gram, d=50, depth=depth, xp=jnp))(*gram)
+        expected = NTK(depth).from_gram(*gram, d=50)
+        compiled = jax.jit(partial(NTK(depth).from_gram, d=50))(*gram)
         np.testing.assert_allclose(compiled, expected, rtol=1e-6)
+
+
+def test_the_matrix_of_rows_with_themselves_has_the_exact_diagonal() -> None:
+    x = np.random.default_rng(2).random((6, 50)).astype(np.float32)
+    products, norms = x @ x.T, (x * x).sum(1)
+    k = NTK(2).matrix(products, norms, d=50)
+    np.testing.assert_array_equal(np.diagonal(k), NTK(2).diagonal(norms, d=50))
+    off = ~np.eye(6, dtype=bool)
+    np.testing.assert_array_equal(k[off], NTK(2).from_gram(products, norms, norms, d=50)[off])
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 4])
@@ -173,9 +181,9 @@ def test_slopes_are_the_derivatives(depth: int) -> None:
     xy, xx, yy, h = np.array([0.5, 3.0, 7.9]), 8.0, np.array([4.0, 6.0, 9.0]), 1e-4
 
     def value(a: np.ndarray, b: float) -> np.ndarray:
-        return ntk.from_gram(a[None, :], np.array([b]), yy, d=40, depth=depth, xp=np)[0]
+        return NTK(depth).from_gram(a[None, :], np.array([b]), yy, d=40)[0]
 
-    by_product, by_norm = ntk.slopes(xy, xx, yy, d=40, depth=depth)
+    by_product, by_norm = NTK(depth).slopes(xy, xx, yy, d=40)
     np.testing.assert_allclose(
         by_product, (value(xy + h, xx) - value(xy - h, xx)) / (2 * h), rtol=1e-5, atol=1e-9
     )

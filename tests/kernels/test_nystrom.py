@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import devices, gram, nystrom, nystrom_gpu
+from infrec.kernels.ntk import NTK
 
 D = 25
 
@@ -24,28 +25,29 @@ def x() -> sp.csr_array:
 def alpha(
     x: sp.csr_array, centres: sp.csr_array, reg: float = 2.0, *, dtype: str = "float64", block: int = 1 << 16
 ) -> np.ndarray:
-    features = nystrom.Features.of(centres, dtype=dtype)
+    features = nystrom.Features.of(centres, NTK(), dtype=dtype)
     return nystrom.accumulate(nystrom.same(x, block), features, columns=D).solve(features, reg=reg)
 
 
 def scores(x: sp.csr_array, centres: sp.csr_array, reg: float = 2.0, **how: object) -> np.ndarray:
-    return gram.kernel(x, centres, dtype=np.float64) @ alpha(x, centres, reg, **how)  # type: ignore[arg-type]
+    return gram.kernel_matrix(NTK(), x, centres, dtype=np.float64) @ alpha(x, centres, reg, **how)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("dtype", "within"), [("float64", 1e-7), ("float32", 1e-4)])
 @pytest.mark.parametrize("reg", [0.1, 2.0, 50.0])
 def test_all_rows_as_centres_is_exact(x: sp.csr_array, reg: float, dtype: str, within: float) -> None:
-    k = gram.kernel(x, dtype=np.float64)
+    k = gram.kernel_matrix(NTK(), x, dtype=np.float64)
     exact = k @ np.linalg.solve(k + reg * np.trace(k) / 60 * np.eye(60), x.toarray())
     np.testing.assert_allclose(scores(x, x, reg, dtype=dtype), exact, atol=within)
 
 
 def test_it_is_the_textbook_formula(x: sp.csr_array) -> None:
     """(K_SX K_XS + λ m K_SS)⁻¹ K_SX Y in float64, which is well conditioned for seven centres."""
-    centres, wide = x[:7], gram.kernel(x, x[:7], dtype=np.float64)
-    mean = np.trace(gram.kernel(x, dtype=np.float64)) / 60
+    centres, wide = x[:7], gram.kernel_matrix(NTK(), x, x[:7], dtype=np.float64)
+    mean = np.trace(gram.kernel_matrix(NTK(), x, dtype=np.float64)) / 60
     plain = np.linalg.solve(
-        wide.T @ wide + 2.0 * mean * gram.kernel(centres, dtype=np.float64), wide.T @ x.toarray()
+        wide.T @ wide + 2.0 * mean * gram.kernel_matrix(NTK(), centres, dtype=np.float64),
+        wide.T @ x.toarray(),
     )
     np.testing.assert_allclose(alpha(x, centres), plain, rtol=1e-6, atol=1e-8)
 
@@ -79,12 +81,12 @@ def test_repeated_centres_with_weights_are_harmless_in_float64() -> None:
     counts = (rng.random((30, 20)) < 0.3) * np.where(rng.random((30, 20)) < 0.3, 3e5, 1)
     some = sp.csr_array((counts * rng.uniform(0.5, 1, counts.shape)).astype(np.float32))
     rows = sp.csr_array(sp.vstack([some, some]))
-    assert np.isfinite(nystrom.Features.of(rows, dtype="float64").factor).all()
+    assert np.isfinite(nystrom.Features.of(rows, NTK(), dtype="float64").factor).all()
 
 
 def test_sums_of_parts_add_up(x: sp.csr_array) -> None:
     """What each process of many would do: its own rows, then one addition."""
-    features = nystrom.Features.of(x[:9], dtype="float64")
+    features = nystrom.Features.of(x[:9], NTK(), dtype="float64")
     first, second, whole = (
         nystrom.accumulate(nystrom.same(part), features, columns=D) for part in (x[:23], x[23:], x)
     )
@@ -100,9 +102,9 @@ def test_inputs_and_targets_may_differ(x: sp.csr_array) -> None:
     inputs.
     """
     inputs = sp.csr_array(0.5 * x)
-    features = nystrom.Features.of(inputs, dtype="float64")
+    features = nystrom.Features.of(inputs, NTK(), dtype="float64")
     sums = nystrom.accumulate([(inputs, x)], features, columns=D)
-    k = gram.kernel(inputs, dtype=np.float64)
+    k = gram.kernel_matrix(NTK(), inputs, dtype=np.float64)
     exact = k @ np.linalg.solve(k + np.trace(k) / 60 * np.eye(60), x.toarray())
     np.testing.assert_allclose(k @ sums.solve(features, reg=1.0), exact, atol=1e-7)
 
@@ -113,7 +115,7 @@ def test_the_accelerators_sums_are_the_same(x: sp.csr_array, weighted: bool) -> 
     largest.
     """
     rows = sp.csr_array(x * 0.7) if weighted else x
-    features = nystrom.Features.of(rows[:9])
+    features = nystrom.Features.of(rows[:9], NTK())
     here = nystrom.accumulate(nystrom.same(rows, 23), features, columns=D)
     there = nystrom_gpu.DeviceSums(features, D)
     for block, _ in nystrom.same(rows, 23):
@@ -131,8 +133,8 @@ def test_the_accelerators_factor_is_the_same(x: sp.csr_array, depth: int) -> Non
     """Both in float64, from 0/1 rows and from weighted ones; repeated centres are harmless there too."""
     weighted = sp.csr_array(x * np.float32(0.7))
     for rows in (x[:9], weighted[:9], sp.csr_array(sp.vstack([x[:5], x[:5]]))):
-        here = nystrom.Features.of(rows, depth=depth)
-        there = nystrom_gpu.factor_of(rows, depth=depth, jitter=nystrom.JITTER["float32"])
+        here = nystrom.Features.of(rows, NTK(depth))
+        there = nystrom_gpu.factor_of(rows, NTK(depth), jitter=nystrom.JITTER["float32"])
         np.testing.assert_allclose(there, here.factor, rtol=1e-9, atol=1e-12)
         assert there.flags.f_contiguous
         inverse = np.asarray(nystrom_gpu.whitening(here.factor))
@@ -141,7 +143,7 @@ def test_the_accelerators_factor_is_the_same(x: sp.csr_array, depth: int) -> Non
 
 def test_the_accelerators_solve_is_the_same(x: sp.csr_array) -> None:
     """Both in float64, α in float32; the half of ZᵀZ below the diagonal is not looked at."""
-    features = nystrom.Features.of(x[:9])
+    features = nystrom.Features.of(x[:9], NTK())
     sums = nystrom.accumulate(nystrom.same(x), features, columns=D)
     for reg in (0.5, 20.0):
         here, there = sums.solve(features, reg=reg), nystrom_gpu.solve(sums, features, reg)
@@ -155,7 +157,7 @@ def test_the_accelerators_solve_is_the_same(x: sp.csr_array) -> None:
 def test_sums_on_an_accelerator_keep_what_float32_rounds_away() -> None:
     """Two thousand equal blocks of one row: plain float32 sums of a seventh drift, pairs of them do not."""
     x = sp.csr_array(np.eye(1, 7, dtype=np.float32) / 7)
-    features = nystrom.Features.of(x)
+    features = nystrom.Features.of(x, NTK())
     sums = nystrom_gpu.DeviceSums(features, 7)
     for _ in range(2000):
         sums.add(features, x, x)
@@ -172,7 +174,7 @@ def test_centres_without_a_factor_are_refused(
     broken = x[:5].copy()
     broken.data[0] = np.nan
     with pytest.raises(SolveError, match="kernel of the 5 centres is not positive definite"):
-        nystrom.Features.of(broken)
+        nystrom.Features.of(broken, NTK())
 
 
 def test_a_pass_goes_to_the_accelerator_where_there_is_one(
@@ -185,7 +187,7 @@ def test_a_pass_goes_to_the_accelerator_where_there_is_one(
 
 
 def test_errors(x: sp.csr_array) -> None:
-    features = nystrom.Features.of(x[:5], dtype="float64")
+    features = nystrom.Features.of(x[:5], NTK(), dtype="float64")
     with pytest.raises(ConfigError, match="no rows"):
         nystrom.accumulate([], features, columns=D).solve(features, reg=1.0)
     sums = nystrom.accumulate(nystrom.same(x[:3]), features, columns=D)
@@ -195,6 +197,6 @@ def test_errors(x: sp.csr_array) -> None:
     with pytest.raises(SolveError, match="not positive definite"):
         sums.solve(features, reg=0.0)  # three rows cannot say what five weights are
     with pytest.raises(ConfigError, match="no centres"):
-        nystrom.Features.of(x[:0])
+        nystrom.Features.of(x[:0], NTK())
     with pytest.raises(ConfigError, match="expected as many rows"):
         nystrom.accumulate([(x, x[:3])], features, columns=D)

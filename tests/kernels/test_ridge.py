@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import gram
+from infrec.kernels.ntk import NTK
 from infrec.kernels.ridge import factorise, repeated_rows
 
 
@@ -19,7 +20,7 @@ def x() -> sp.csr_array:
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_solves_the_ridge(x: sp.csr_array, dtype: str, tolerance: float, sparse: bool) -> None:
-    k = gram.kernel(x, dtype=dtype)
+    k = gram.kernel_matrix(NTK(), x, dtype=dtype)
     before = k.copy()
     y = x if sparse else x.toarray()
     found = factorise(k, reg=0.5, scale="mean_diagonal").solve(y)
@@ -33,14 +34,14 @@ def test_solves_the_ridge(x: sp.csr_array, dtype: str, tolerance: float, sparse:
 def test_the_way_through_the_inverse_is_the_same(x: sp.csr_array) -> None:
     """150 users and 6,000 columns make the explicit inverse the cheaper way; 90 make it the dearer one."""
     wide = sp.csr_array(sp.hstack([x, sp.csr_array((150, 5910), dtype=np.float32)]))
-    k = gram.kernel(x)
+    k = gram.kernel_matrix(NTK(), x)
     by_triangles, by_inverse = factorise(k, reg=1).solve(x), factorise(k, reg=1).solve(wide)
     np.testing.assert_allclose(by_inverse[:, :90], by_triangles, atol=1e-5 * np.abs(by_triangles).max())
     assert not by_inverse[:, 90:].any()
 
 
 def test_the_scale_is_what_it_says(x: sp.csr_array) -> None:
-    k = gram.kernel(x, dtype="float64")
+    k = gram.kernel_matrix(NTK(), x, dtype="float64")
     mean = np.trace(k) / len(k)
     relative = factorise(k, reg=3, scale="mean_diagonal").solve(x)
     np.testing.assert_allclose(relative, factorise(k, reg=3 * mean, scale="absolute").solve(x), rtol=1e-9)
@@ -50,7 +51,7 @@ def test_the_scale_is_what_it_says(x: sp.csr_array) -> None:
 
 
 def test_one_factor_serves_every_use_and_a_lent_buffer(x: sp.csr_array) -> None:
-    k = gram.kernel(x)
+    k = gram.kernel_matrix(NTK(), x)
     work = np.empty_like(k)
     factor = factorise(k, reg=2, work=work)
     assert np.shares_memory(factor.upper, work)
@@ -63,7 +64,7 @@ def test_one_factor_serves_every_use_and_a_lent_buffer(x: sp.csr_array) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_singular_kernel_is_refused(x: sp.csr_array, dtype: str) -> None:
     twice = sp.vstack([x, x[:3]]).tocsr()
-    k = gram.kernel(twice, dtype=dtype)
+    k = gram.kernel_matrix(NTK(), twice, dtype=dtype)
     with pytest.raises(SolveError, match=f"not positive definite in {dtype}.*larger reg"):
         factorise(k, reg=0)
     assert np.isfinite(factorise(k, reg=0.1).solve(twice)).all()
@@ -77,7 +78,7 @@ def test_rows_that_are_the_same_decide_and_not_a_pivot(seed: int) -> None:
     rows = sp.csr_array(((rng.random((n, d)) < 0.4) * rng.random((n, d)) + 0.01).astype(np.float32))
     rows = sp.csr_array(rows[np.append(rng.permutation(n), 0)])
     assert repeated_rows(rows) == 1
-    k = gram.kernel(rows)
+    k = gram.kernel_matrix(NTK(), rows)
     least = 4 * np.sqrt(n + 1) * np.finfo(np.float32).eps * np.diagonal(k).max()
     for reg in (0.0, 0.5 * least):
         with pytest.raises(SolveError, match=f"1 of {n + 1} rows are the same as another one"):
@@ -88,11 +89,11 @@ def test_rows_that_are_the_same_decide_and_not_a_pivot(seed: int) -> None:
 @pytest.mark.parametrize("reg", [-1.0, float("nan"), float("inf")])
 def test_a_reg_that_cannot_work_is_refused(x: sp.csr_array, reg: float) -> None:
     with pytest.raises(ConfigError, match="expected a finite number of 0 or more"):
-        factorise(gram.kernel(x), reg=reg)
+        factorise(gram.kernel_matrix(NTK(), x), reg=reg)
 
 
 def test_float32_against_float64(x: sp.csr_array) -> None:
     """The relative error is at most cond · eps; with reg = 1, cond ≤ n + 1 = 151, so 151 · 1.2e-7 < 2e-5."""
-    single = factorise(gram.kernel(x), reg=1).solve(x)
-    double = factorise(gram.kernel(x, dtype="float64"), reg=1).solve(x)
+    single = factorise(gram.kernel_matrix(NTK(), x), reg=1).solve(x)
+    double = factorise(gram.kernel_matrix(NTK(), x, dtype="float64"), reg=1).solve(x)
     assert np.linalg.norm(single - double) / np.linalg.norm(double) < 2e-5

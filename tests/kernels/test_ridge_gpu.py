@@ -1,4 +1,7 @@
-"""The blocked ridge is the plain one, whatever the tiles, for one λ after the other."""
+"""Ridge in tiles on a device is ridge through LAPACK, for one λ after the other; JAX runs on what there is.
+
+All in float32 at reg = 1 or more, where cond · eps = 151 · 1.2e-7 < 2e-5.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from infrec.kernels import devices, gram, ridge, ridge_gpu
+from infrec.errors import SolveError
+from infrec.kernels import device_arrays, gram, ridge, ridge_gpu
+from infrec.kernels.ntk import NTK
+from infrec.kernels.ridge import KernelRidge, LapackRidge
+from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 
 
 @pytest.fixture(scope="module")
@@ -14,32 +21,91 @@ def x() -> sp.csr_array:
     return sp.csr_array((np.random.default_rng(0).random((150, 90)) < 0.05).astype(np.float32))
 
 
-@pytest.mark.parametrize(("tile", "columns"), [(32, 40), (64, 90), (160, 90)], ids=str)
-def test_blocked_is_plain(x: sp.csr_array, tile: int, columns: int) -> None:
+@pytest.fixture(scope="module")
+def weighted() -> sp.csr_array:
+    rng = np.random.default_rng(0)
+    return sp.csr_array(((rng.random((150, 90)) < 0.1) * rng.uniform(0.5, 2, (150, 1))).astype(np.float32))
+
+
+def solution(solver: KernelRidge, reg: float, row_scale: np.ndarray | None = None) -> np.ndarray:
+    solver.factorise(reg)
+    return np.asarray(solver.solve(row_scale))
+
+
+@pytest.mark.parametrize(
+    ("depth", "tile", "columns"), [(0, 32, 40), (1, 64, 90), (1, 160, 90), (2, None, 4096)], ids=str
+)
+def test_tiled_is_plain(x: sp.csr_array, depth: int, tile: int | None, columns: int) -> None:
     """Tiles that do and do not divide 150 rows; λ = 5, 1 and 5 again: a factor does not spoil the kernel."""
-    held = ridge_gpu.TiledRidge(x, tile=tile, columns=columns)
-    plain = devices._on_cpu(x, 1, "float32")
+    tiled, plain = (
+        TiledRidge(x, NTK(depth), tile=tile, columns=columns),
+        LapackRidge(x, NTK(depth), "float32"),
+    )
     for reg in (5.0, 1.0, 5.0):
-        pivots = held.factorise(ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal"))
-        assert pivots.shape == (150,) and (pivots > 0).all()
-        expected = plain(reg)
-        assert expected is not None
-        np.testing.assert_allclose(held.solve(), expected, atol=4e-5 * np.abs(expected).max())
+        there, here = solution(tiled, reg), solution(plain, reg)
+        assert there.dtype == np.float32
+        np.testing.assert_allclose(there, here, atol=4e-5 * np.abs(here).max())
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_its_kernel_is_the_kernel(x: sp.csr_array, weighted: bool) -> None:
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_solution_that_stays_is_the_same(weighted: sp.csr_array, scaled: bool) -> None:
+    """Rows past the last are empty: they predict nothing."""
+    scale = np.linspace(0.5, 2.0, 150) if scaled else None
+    there = solution(TiledRidge(weighted, NTK(), stays=True), 1.0, scale)
+    here = solution(LapackRidge(weighted, NTK(), "float32"), 1.0, scale)
+    np.testing.assert_allclose(there[:150], here, atol=4e-5 * np.abs(here).max())
+    assert not there[150:].any()
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_other_rows_are_predicted(x: sp.csr_array, weighted: sp.csr_array, binary: bool) -> None:
+    """Binary rows go through bfloat16, which holds them; weighted ones against binary ones must not."""
+    other, rows = sp.csr_array(weighted[:20] * np.float32(1.3)), x if binary else weighted
+    tiled = TiledRidge(rows, NTK(), stays=True)
+    tiled.factorise(1.0)
+    alpha = tiled.solve()
+    expected = LapackRidge(rows, NTK(), "float32").predict(other, np.asarray(alpha)[:150])
+    np.testing.assert_allclose(tiled.predict(other, alpha), expected, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_its_kernel_is_the_kernel(x: sp.csr_array, scaled: bool) -> None:
     """Rows that bfloat16 holds exactly go through it; others must not."""
-    rows = sp.csr_array(x * np.float32(0.3)) if weighted else x
-    assert ridge_gpu.is_exact_in_bfloat16(rows.data) != weighted
-    held = ridge_gpu.TiledRidge(rows, tile=64)
-    found = np.triu(np.asarray(held._k)[:150, :150], 1)
+    rows = sp.csr_array(x * np.float32(0.3)) if scaled else x
+    assert device_arrays.is_exact_in_bfloat16(rows.data) != scaled
+    tiled = TiledRidge(rows, NTK(), tile=64)
+    upper = np.triu(np.asarray(tiled._k)[:150, :150], 1)
     for i in range(3):
         some = slice(64 * i, min(150, 64 * i + 64))
-        found[some, some] = np.asarray(held._diagonal[i])[: some.stop - some.start, : some.stop - some.start]
-    expected = gram.kernel(rows)
-    upper = np.triu(np.ones_like(expected, bool))
-    np.testing.assert_allclose(found[upper], expected[upper], atol=2e-6)
+        upper[some, some] = np.asarray(tiled._diagonal[i])[: some.stop - some.start, : some.stop - some.start]
+    expected = gram.kernel_matrix(NTK(), rows)
+    known = np.triu(np.ones_like(expected, bool))
+    np.testing.assert_allclose(upper[known], expected[known], atol=2e-6)
+
+
+@pytest.mark.parametrize("kernel", [NTK(1), NTK(2), gram.Linear()], ids=str)
+def test_columns_are_predicted_from_the_others(weighted: sp.csr_array, kernel: gram.Kernel) -> None:
+    expected = ridge.ItemRidge(weighted).weights(kernel, 0.3)
+    there = np.asarray(TiledItemRidge(weighted).weights(kernel, 0.3))
+    np.testing.assert_allclose(there, expected, atol=2e-5 * np.abs(expected).max())
+    assert not np.diagonal(there).any()
+
+
+@pytest.mark.parametrize("through", ["jax", "lapack"])
+def test_what_has_no_solution_is_refused_not_nan(weighted: sp.csr_array, through: str) -> None:
+    twice = sp.csr_array(sp.vstack([weighted[:147], weighted[:3]]))
+    columns = sp.csr_array(sp.hstack([weighted[:, :87], weighted[:, :3]]))
+    rows = TiledRidge(twice, NTK()) if through == "jax" else LapackRidge(twice, NTK(), "float32")
+    items = TiledItemRidge(columns) if through == "jax" else ridge.ItemRidge(columns)
+    with pytest.raises(SolveError, match="reg=0 is not positive definite"):
+        rows.factorise(0.0)
+    with pytest.raises(SolveError, match="reg=0 is not positive definite"):
+        items.weights(NTK(), 0.0)
+
+
+def test_an_overflow_is_refused(weighted: sp.csr_array) -> None:
+    with pytest.raises(SolveError, match="overflowed"):
+        solution(TiledRidge(weighted, NTK(), stays=True), 1.0, np.full(150, 1e38))
 
 
 @pytest.mark.parametrize("n", [1, 31, 4096, 4097, 100_000, 476_001])

@@ -16,6 +16,7 @@ from infrec import artifacts
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError
 from infrec.kernels import devices, nystrom
+from infrec.kernels.ntk import NTK
 from infrec.models import InfiniteAE, centres
 from infrec.search.criterion import Criterion
 from infrec.splits import holdout
@@ -109,7 +110,7 @@ def test_a_prepared_dataset_is_streamed(small_log: Interactions, tmp_path: Path)
     dataset = PartitionedLog.open(tmp_path / "log")
     assert len(dataset.partitions) > 3
     model = InfiniteAE(reg=2, solver="nystrom", centres=30, dtype="float64").fit(small_log)
-    features = nystrom.Features.of(model.centres.matrix, dtype="float64")
+    features = nystrom.Features.of(model.centres.matrix, NTK(), dtype="float64")
     halves = [
         nystrom.accumulate(((rows, rows) for rows in dataset.batches(part)), features, columns=60)
         for part in (range(0, len(dataset.partitions), 2), range(1, len(dataset.partitions), 2))
@@ -188,16 +189,16 @@ def test_bad_settings(settings: dict, words: str) -> None:
 
 
 @pytest.mark.real_data
-def test_two_thousand_centres_of_ml_1m(real_data: Path) -> None:
-    """Three seeds have 31.66 and 60.76 on average (exact: 31.91, 60.91); one may lie half a point below."""
+def test_a_thousand_centres_of_ml_1m(real_data: Path) -> None:
+    """Three seeds gave 31.1 and 60.0 (exact: 31.91, 60.91); another may lie half a point below."""
     from infrec.evaluation import evaluate
     from infrec.search import tune
 
     split = holdout(Interactions.read(real_data / "ml-1m.parquet"))
-    model = tune(InfiniteAE(solver="nystrom"), split, space={"reg": [5, 20]}).model
+    model = tune(InfiniteAE(solver="nystrom", centres=1000), split, space={"reg": [5, 20]}).model
     assert model.selected["reg"] == 5
     found = evaluate(model, split, intervals=False).metrics
-    assert found["HR@10"] > 31.1 and found["HR@100"] > 60.1
+    assert found["HR@10"] > 30.6 and found["HR@100"] > 59.5
 
 
 def test_a_fitted_model_keeps_no_kernel_rows(small_log: Interactions) -> None:

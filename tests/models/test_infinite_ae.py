@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
 from infrec.kernels import devices, gram
+from infrec.kernels.ntk import NTK
 from infrec.models import InfiniteAE, infinite_ae
 from infrec.search import tune
 from infrec.splits import holdout
@@ -83,7 +84,7 @@ def test_an_accelerator_scores_as_the_cpu_does(
 def test_a_large_reg_shrinks_to_the_kernel_average(small_log: Interactions) -> None:
     """λ → ∞: α → X / (λ m), so λ m · score → Θ(x, X) X."""
     model = InfiniteAE(reg=1e6, dtype="float64").fit(small_log)
-    expected = gram.kernel(small_log.matrix, dtype="float64") @ small_log.matrix.toarray()
+    expected = gram.kernel_matrix(NTK(), small_log.matrix, dtype="float64") @ small_log.matrix.toarray()
     np.testing.assert_allclose(model.state.shift * model.score(small_log.matrix), expected, rtol=1e-3)
 
 

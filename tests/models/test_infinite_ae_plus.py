@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import ConfigError, MemoryBudgetError, SolveError
-from infrec.kernels import devices, gram, ridge_gpu
+from infrec.kernels import devices, gram
+from infrec.kernels.ntk import NTK
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
@@ -80,9 +81,9 @@ def test_the_weights_of_a_history_by_hand() -> None:
 def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interactions, depth: int) -> None:
     """Column j of B is kernel ridge of item j on all other items: it never sees itself."""
     scales = Scales.of(small_log.matrix)
-    weights = ItemSide(small_log.matrix, scales, depth).weights(0.3)
+    weights = ItemSide(small_log.matrix, scales).weights(depth, 0.3)
     users = gram.scaled(small_log.matrix, scales.of_rows(small_log.matrix, ITEM_SIDE_USER_POWER))
-    k = gram.kernel(sp.csr_array(users.T), depth=depth, dtype=np.float64)
+    k = gram.kernel_matrix(NTK(depth), sp.csr_array(users.T), dtype=np.float64)
     k[np.diag_indices(60)] += 0.3 * np.diagonal(k).mean()
     assert np.diagonal(weights).max() == 0 == np.diagonal(weights).min()
     for j in (0, 31):
@@ -94,7 +95,7 @@ def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interacti
 def test_fitted_scores_need_no_kernel(small_log: Interactions) -> None:
     side = UserSide(small_log.matrix, Scales.of(small_log.matrix), 2, 0.5, 0.1, "float64")
     alpha = side.solve(4.0, 0.5)
-    k = gram.kernel(side.inputs, depth=2, dtype=np.float64)
+    k = gram.kernel_matrix(NTK(2), side.inputs, dtype=np.float64)
     rows = np.array([5, 2, 119])
     np.testing.assert_allclose(side.fitted(alpha, 4.0, 0.5, rows), (k @ alpha)[rows], atol=1e-6)
 
@@ -236,18 +237,6 @@ def test_it_is_deterministic(small_log: Interactions) -> None:
 def test_wrong_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="expected"):
         InfiniteAEPlus(**wrong)
-
-
-def test_weighted_targets_are_the_same_on_an_accelerator(small_log: Interactions) -> None:
-    """The blocked solve that runs there, here on the CPU, against LAPACK's."""
-    rows = np.linspace(0.5, 2.0, 120)
-    on_device = ridge_gpu.TiledRidge(small_log.matrix, depth=1, tile=32)
-    on_device.factorise(2.0)
-    solved = np.linalg.solve(
-        gram.kernel(small_log.matrix, dtype=np.float64) + 2.0 * np.eye(120),
-        rows[:, None] * small_log.matrix.toarray(),
-    )
-    np.testing.assert_allclose(on_device.solve(rows), solved, atol=1e-5)
 
 
 @pytest.mark.parametrize("solver", ["exact", "nystrom"])

@@ -32,8 +32,8 @@ def magazine(real_data: Path) -> Split:
 
 @pytest.fixture(scope="module")
 def infinite_ae(ml_1m: Split) -> InfiniteAE:
-    """Of the grid of λ, the best and its neighbours: each takes seconds to solve."""
-    model = tune(InfiniteAE(), ml_1m, space={"reg": [1, 5, 20]}).model
+    """Of the grid of λ, the best and the one that comes after it: each takes seconds to solve."""
+    model = tune(InfiniteAE(), ml_1m, space={"reg": [5, 20]}).model
     assert isinstance(model, InfiniteAE)
     return model
 
@@ -45,7 +45,7 @@ def metrics(model: Recommender, split: Split) -> dict[str, float]:
 def test_ml_1m_chooses_what_was_published(infinite_ae: InfiniteAE) -> None:
     assert infinite_ae.selected["reg"] == 5
     scores = [candidate.score for candidate in infinite_ae.candidates]
-    assert scores == pytest.approx([54.47, 58.23, 53.59], abs=0.01)
+    assert scores == pytest.approx([58.23, 53.59], abs=0.01)
 
 
 def test_ml_1m_golden(infinite_ae: InfiniteAE, ml_1m: Split) -> None:

@@ -50,11 +50,11 @@ def test_a_killed_training_goes_on_to_the_same_bits(small_log: Interactions, tmp
     script = f"""
 import os, signal
 from tests.models.test_trainer import small_mf, scripted
-from infrec.models import trainer
+from infrec import checkpoints
 import tests.conftest as c
 log = c.small_log.__wrapped__()
 from infrec.splits import holdout
-trainer.SECONDS_BETWEEN_CHECKPOINTS = 0
+checkpoints.SECONDS_BETWEEN_CHECKPOINTS = 0
 def progress(stage, done, total=None, **facts):
     if done == 8:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -173,15 +173,15 @@ def test_a_loss_that_explodes_is_an_error(small_log: Interactions) -> None:
 
 
 DAMAGE: list[Callable[[Path], None]] = [
-    lambda place: hostile.reseal(place, lambda d: d["training"].update(loss=float("inf"))),
-    lambda place: hostile.reseal(place, lambda d: d["training"].update(epoch=10**6)),
-    lambda place: hostile.reseal(place, lambda d: d["training"].update(count=1)),
-    lambda place: hostile.reseal(place, lambda d: d["training"].update(scores=[[1]])),
-    lambda place: hostile.reseal(place, lambda d: d["training"].update(best_score=1.0)),
-    lambda place: hostile.reseal(place, lambda d: d.pop("training")),
-    lambda place: hostile.change_array(place, "params.items", lambda found: found[:-1]),
-    lambda place: hostile.change_array(place, "mean.users", lambda found: found.fill(np.inf)),
-    lambda place: hostile.change_array(place, "square.bias", lambda found: found.fill(-1)),
+    lambda place: hostile.reseal(place, lambda d: d["state"].update(loss=float("inf"))),
+    lambda place: hostile.reseal(place, lambda d: d["state"].update(epoch=10**6)),
+    lambda place: hostile.reseal(place, lambda d: d["state"].update(epoch=0)),
+    lambda place: hostile.reseal(place, lambda d: d["state"].update(scores=[[1]])),
+    lambda place: hostile.reseal(place, lambda d: d["state"].update(best_score=1.0)),
+    lambda place: hostile.reseal(place, lambda d: d.pop("state")),
+    lambda place: hostile.change_array(place, "now.params.items", lambda found: found[:-1]),
+    lambda place: hostile.change_array(place, "now.adam.mu.users", lambda found: found.fill(np.inf)),
+    lambda place: hostile.change_array(place, "now.adam.nu.bias", lambda found: found.fill(-1)),
 ]
 
 

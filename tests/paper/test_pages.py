@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 import pytest
 
 from infrec import paper
-from infrec.paper import figures as drawings
-from infrec.paper import pages, published, site
+from infrec.paper import published, site
 from infrec.paper.cells import Data, pairs
 from infrec.paper.records import FILE
+from infrec.report import figures, html
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series
+from infrec.report.styles import style_of
 from tests.paper.made import record, write
 
 
@@ -135,7 +136,7 @@ def test_a_caption_says_what_its_small_ranges_are(filled: Path, tmp_path: Path) 
 def test_claims_of_our_own_are_not_the_paper_s() -> None:
     one = Claim("something", "demo", "holds", "1.")
     for name, said in (("leakage", False), ("cold", True)):
-        text = pages.page(paper.get(name), Findings(claims=[one]), pages.Facts(records=1), {})
+        text = html.render(site.document(paper.get(name), Findings(claims=[one]), site.Facts(records=1)))
         assert ("What the paper says" in text) == said
         assert ("Not in the paper." in text) != said
 
@@ -158,11 +159,11 @@ def test_every_figure_can_be_read_back_from_its_table(filled: Path) -> None:
     assert len(found.figures) == 2
     for figure in found.figures:
         head, *rows = tables[f"The data of the figure {figure.name}."]
-        assert tuple(head) == pages.FIGURE_HEAD
+        assert tuple(head) == html.FIGURE_HEAD
         wanted = [
             (
                 f"{panel.title}: {panel.y}",
-                drawings.called(series.name),
+                figures.legend(series.name),
                 point.x,
                 point.value,
                 point.low,
@@ -204,7 +205,7 @@ def test_series_that_meet_in_a_figure_look_different() -> None:
         (*published.COLUMNS[:-1], "infinite-ae-plus"),
         ("infinite-ae|user-rns", "infinite-ae|distill-cf", "ease|user-rns", "ease|distill-cf"),
     ):
-        looks = [drawings.style_of(name, at) for at, name in enumerate(group)]
+        looks = [style_of(name, at) for at, name in enumerate(group)]
         assert len({(look.colour, str(look.dash)) for look in looks}) == len(group)
         assert len({(look.marker, look.colour) for look in looks}) == len(group)
 
@@ -214,9 +215,9 @@ def test_a_figure_of_any_shape_is_drawn() -> None:
     one = Panel("a", "x", "y", (Series("ease", (point,)), Series("else", (point, Point(2.0, 3.0, 3.0, 3.0)))))
     empty = Panel("b", "x", "y", ())
     for rows in (((one,),), ((one, empty), (empty,)), tuple((one,) for _ in range(5))):
-        svg = drawings.draw(Figure("any", "caption", rows))
-        ElementTree.fromstring(drawings.standalone(svg).split("\n", 1)[1])
-    nothing = drawings.draw(Figure("none", "caption", ((empty,),)))
+        svg = figures.draw(Figure("any", "caption", rows))
+        ElementTree.fromstring(figures.standalone(svg).split("\n", 1)[1])
+    nothing = figures.draw(Figure("none", "caption", ((empty,),)))
     assert "not measured" in nothing
     assert "0.2" not in re.findall(r">([^<>\n]+)</text>", nothing)  # axes without places have no numbers
 

@@ -17,7 +17,8 @@ from infrec.privacy.linkage import neighbours
 from infrec.privacy.released import outstanding
 from infrec.privacy.roc import strongest
 from infrec.report import audit as page
-from infrec.report.audit import leaks, paragraph, traces
+from infrec.report import html
+from infrec.report.audit import paragraph
 
 PEOPLE = 900
 ITEMS = 90
@@ -65,7 +66,7 @@ def test_the_log_itself_gives_nearly_everybody_away(on_the_log: Audit) -> None:
     distance = on_the_log.membership[0]
     assert distance.score == "distance" and distance.tpr["1 %"].value > 0.99
     assert on_the_log.neighbours is not None and on_the_log.neighbours.copies == 300
-    assert {"linkage", "membership (distance)", "membership (model)"} <= set(leaks(on_the_log))
+    assert {"linkage", "membership (distance)", "membership (model)"} <= set(on_the_log.leaks)
 
 
 def test_a_fractional_veil_hides_nobody(people: tuple[Interactions, Interactions]) -> None:
@@ -79,7 +80,7 @@ def test_a_fractional_veil_hides_nobody(people: tuple[Interactions, Interactions
     assert found.linkage[-1].attack.value > 0.9
     assert found.linkage[-1].control is not None and found.linkage[-1].control.value < 0.02
     assert found.membership[0].score == "distance" and found.membership[0].tpr["1 %"].value > 0.9
-    assert {"linkage", "membership (distance)"} <= set(leaks(found))
+    assert {"linkage", "membership (distance)"} <= set(found.leaks)
 
 
 def test_what_stands_out_of_fractional_rows() -> None:
@@ -99,7 +100,7 @@ def test_more_known_items_link_more(on_the_log: Audit) -> None:
 
 
 def test_pure_noise_gives_nobody_away_beyond_chance(on_noise: Audit) -> None:
-    assert leaks(on_noise) == [] and traces(on_noise) == []
+    assert on_noise.leaks == [] and on_noise.traces == []
     assert paragraph(on_noise).startswith("No attack tried here did clearly better")
     for each in on_noise.linkage:
         assert each.control is not None
@@ -162,17 +163,17 @@ def test_what_tells_members_apart_without_singling_anybody_out_is_a_trace(on_noi
     shifted = roc.compared("likelihood", members, control, seed=0)
     found = replace(on_noise, membership=[*on_noise.membership, shifted])
     assert shifted.tpr["1 %"].low <= 0.02 and 0.6 < shifted.auc.value < 0.68
-    assert leaks(found) == [] and traces(found) == ["membership (likelihood)"]
+    assert found.leaks == [] and found.traces == ["membership (likelihood)"]
     text = paragraph(found)
     assert "leaves a trace: membership (likelihood)" in text
     assert f"tells them apart {100 * shifted.auc.value:.0f} % of the time" in text
-    assert "aside warn" in page.render(found, plots=False)
+    assert "aside warn" in html.render(page.document(found), {})
 
     explained = replace(found, popularity=replace(shifted, score="popularity"))
-    assert traces(explained) == [], "popularity alone tells them apart as well"
+    assert explained.traces == [], "popularity alone tells them apart as well"
     sharp = roc.compared("likelihood", members + 2, control, seed=0)
     leaking = replace(on_noise, membership=[sharp])
-    assert leaks(leaking) == ["membership (likelihood)"] and traces(leaking) == []
+    assert leaking.leaks == ["membership (likelihood)"] and leaking.traces == []
 
 
 def test_a_small_control_still_tells_a_leak_and_says_what_it_cannot_tell(on_noise: Audit) -> None:
@@ -185,11 +186,11 @@ def test_a_small_control_still_tells_a_leak_and_says_what_it_cannot_tell(on_nois
 
     plain = attacked(100, 2.5)
     assert set(plain.membership[0].tpr) == {"10 %"} and plain.membership[0].tpr["10 %"].low > 0.5
-    assert leaks(plain) == ["membership (distance)"] and traces(plain) == []
+    assert plain.leaks == ["membership (distance)"] and plain.traces == []
     assert paragraph(plain).startswith("This summary gives people away: membership (distance)")
 
     small = attacked(20, 2.5)
-    assert leaks(small) == [] and traces(small) == ["membership (distance)"]
+    assert small.leaks == [] and small.traces == ["membership (distance)"]
     words = paragraph(small)
     assert (
         "twice" not in words and "the control of 20 is too small to say whether anybody is singled" in words
@@ -210,12 +211,12 @@ def test_a_control_larger_than_the_log_is_no_nearer() -> None:
 
 
 def test_exact_copies_are_a_warning_whatever_the_control_can_tell(on_noise: Audit) -> None:
-    assert on_noise.neighbours is not None and 'class="aside warn"' not in page.aside(on_noise)
+    assert on_noise.neighbours is not None and page.aside(on_noise).kind == "note"
     copied = replace(on_noise, neighbours=replace(on_noise.neighbours, copies=18))
-    assert leaks(copied) == []
+    assert copied.leaks == []
     second = paragraph(copied).split(". ")[1]
     assert second == "Released rows that are a real person's history, item by item: 18"
-    assert 'class="aside warn"' in page.aside(copied)
+    assert page.aside(copied).kind == "warning"
 
 
 def test_a_claim_that_was_not_tested_is_not_called_unbroken(
@@ -247,7 +248,7 @@ def test_without_a_control_membership_is_not_measurable(people: tuple[Interactio
     assert found.not_measured["membership"].startswith("not measurable")
     assert all(each.control is None for each in found.linkage)
     assert "could not be measured" in paragraph(found)
-    assert "not measurable" in page.render(found, plots=False).lower()
+    assert "not measurable" in html.render(page.document(found), {}).lower()
     with pytest.raises(ConfigError, match="no control group"):
         audit(released(members), members, shadow_runs=4)
 
@@ -343,7 +344,7 @@ def test_records_survive_json_and_ids_can_be_left_out(on_the_log: Audit) -> None
     again = Audit.from_dict(json.loads(json.dumps(on_the_log.as_dict())))
     assert json.dumps(again.as_dict()) == json.dumps(on_the_log.as_dict())
     assert on_the_log.worst and "worst" not in on_the_log.as_dict(ids=False)
-    shown = page.render(again, plots=False)
+    shown = html.render(page.document(again), {})
     assert str(on_the_log.worst[0]["user"]) in shown and "Smoke alarm" in shown
 
 

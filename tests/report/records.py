@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infrec.report.records import Comparison, Example, ModelRecord, Reason, Recommended, Stratum
+from infrec.evaluation.comparison import Comparison, Example, ModelRecord, Reason, Recommended, Stratum
 
 
 def model(name: str, hr: float, popularity: list[float]) -> ModelRecord:

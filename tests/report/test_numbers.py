@@ -11,7 +11,11 @@ from infrec.report import numbers
     ("metric", "value", "text"),
     [
         ("HR@10", 31.906, "31.91"),
-        ("AUC", 0.9457, "0.946"),
+        ("AUC", 0.94568, "0.9457"),
+        ("users", 12345.0, "12,345"),
+        ("share", 0.94, "94 %"),
+        ("share", 0.032, "3.2 %"),
+        ("share", 0.0004, "0.04 %"),
         ("HR@10", float("nan"), "–"),
         ("HR@10", None, "–"),
     ],
@@ -23,6 +27,7 @@ def test_number(metric: str, value: float | None, text: str) -> None:
 def test_interval_is_short_and_empty_when_unknown() -> None:
     assert numbers.interval("HR@10", (30.96, 32.84)) == "31.0–32.8"
     assert numbers.interval("AUC", (0.94, 0.951)) == "0.940–0.951"
+    assert numbers.interval("share", (0.03, 0.5)) == "3.0 % – 50 %"
     assert numbers.interval("HR@10", None) == ""
     assert numbers.interval("HR@10", (float("nan"), 1.0)) == ""
 

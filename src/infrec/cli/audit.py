@@ -72,8 +72,9 @@ def audit(
       infrec audit summary --against ml-1m
       infrec audit model --against ratings.csv --control others.csv --json
     """
-    from infrec.report import audit as page
-    from infrec.report.audit import leaks, paragraph, traces
+    from infrec.report import html
+    from infrec.report.audit import document as page_of
+    from infrec.report.audit import paragraph
 
     out = out or release.with_name(f"{release.name}-audit")
     with console.bars() as progress:
@@ -82,7 +83,7 @@ def audit(
     _write(
         out / RECORD, json_.dumps({**found.as_dict(), "findings": words}, ensure_ascii=False, allow_nan=False)
     )
-    _write(out / PAGE, page.render(found))
+    _write(out / PAGE, html.render(page_of(found)))
     console.saved(out / PAGE)
     card = _into_card(release, found)
     document = {
@@ -90,8 +91,8 @@ def audit(
         "against": against,
         **found.as_dict(),
         "findings": words,
-        "leaks": leaks(found),
-        "traces": traces(found),
+        "leaks": found.leaks,
+        "traces": found.traces,
         "report": str(out / PAGE),
         "card": None if card is None else str(card),
     }

@@ -9,31 +9,22 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from infrec import machine
 from infrec.cli import console, options
 from infrec.cli.options import Reading
 from infrec.cli.serve import need_extra
-from infrec.progress import Progress, Stopwatch
+from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from infrec.data import Interactions
-    from infrec.evaluation import Evaluation
     from infrec.evaluation.card_records import Card
-    from infrec.models import InfiniteAE, Recommender
-    from infrec.report.records import Comparison, Example, Lead, ModelRecord, Recommended
-    from infrec.splits import Split
+    from infrec.evaluation.comparison import Comparison, Example
 
 MODELS = ("infinite-ae", "ease", "poprec")
-GROUPS = ("most popular", "popular", "middle", "rarer", "long tail")
-REASONS = 3
 SYNTHETIC, STEPS = 50, 300  # users of the summary, and steps to make it: a few seconds
 
 
@@ -67,6 +58,8 @@ def demo(
       infrec demo
       infrec demo --serve
     """
+    from infrec.evaluation.comparison import compare_models
+
     if serve:
         _serve(out, seed, port, json, users=SYNTHETIC, steps=STEPS)
     if not json:
@@ -75,56 +68,15 @@ def demo(
         )
     with console.bars() as progress:
         log = Reading().load("demo", progress)
-        record = compare(log, seed, progress)
+        record = compare_models(
+            log, MODELS, dataset="demo", seed=seed, facts={"command": "infrec demo"}, progress=progress
+        )
         record = replace(record, card=distilled(log, out / "summary", seed, progress))
     path = write(record, out)
     if json:
         console.emit({"report": str(path), **record.as_dict(), "seconds": {"total": console.elapsed()}})
     else:
         _show(record, path)
-
-
-# ---- measuring -----------------------------------------------------------------------------------
-def compare(log: Interactions, seed: int, progress: Progress) -> Comparison:
-    """Fit and measure every model on one split; everything that the terminal and the report show."""
-    from infrec import models
-    from infrec.evaluation import evaluate
-    from infrec.report.records import Comparison
-    from infrec.splits import holdout
-
-    split = holdout(log, seed=seed)
-    counts = split.train.item_counts
-    group_of = popularity_group(counts, len(GROUPS))
-    records, evaluations, example = [], {}, None
-    for name in MODELS:
-        watch = Stopwatch()
-        with watch("fit"):
-            model = models.create(name).fit(split.train, validation=split.val, progress=progress)
-        chosen = {name: model.selected[name] for name in model.search_space}
-        with watch("evaluate"):
-            evaluations[name] = evaluate(model, split, seed=seed, progress=progress)
-        records.append(_record(name, chosen, evaluations[name], group_of, watch.seconds))
-        if name == "infinite-ae":
-            example = explained(model, split)
-    sizes = [int((group_of == at).sum()) for at in range(len(GROUPS))]
-    versions = machine.versions()
-    return Comparison(
-        dataset="demo",
-        protocol="paper-code",
-        split=split.name,
-        users=split.train.n_users,
-        items=split.train.n_items,
-        interactions=log.n_interactions,
-        models=tuple(records),
-        leads=_leads(evaluations, seed),
-        popularity_groups=tuple(zip(GROUPS, sizes, strict=True)),
-        example=example,
-        facts={
-            "command": "infrec demo",
-            "device": machine.device(),
-            **{name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")},
-        },
-    )
 
 
 def distilled(log: Interactions, out: Path, seed: int, progress: Progress) -> Card:
@@ -143,160 +95,38 @@ def distilled(log: Interactions, out: Path, seed: int, progress: Progress) -> Ca
     return record
 
 
-def popularity_group(counts: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
-    """The group of each item, most popular first; each group holds about equally many interactions."""
-    import numpy as np
-
-    order = np.argsort(-counts, kind="stable")
-    before = np.cumsum(counts[order]) - counts[order]
-    out = np.empty(len(counts), np.int64)
-    out[order] = np.minimum(before * groups // max(1, int(counts.sum())), groups - 1)
-    return out
-
-
-def _record(
-    name: str,
-    selected: dict[str, Any],
-    evaluation: Evaluation,
-    group_of: NDArray[np.int64],
-    seconds: dict[str, float],
-) -> ModelRecord:
-    import numpy as np
-
-    from infrec.evaluation import by_user_coldness
-    from infrec.report.records import ModelRecord, Stratum
-
-    shown = np.bincount(group_of, weights=evaluation.exposure[10], minlength=len(GROUPS))
-    strata = tuple(
-        Stratum(f"{s.label} items", s.size, {"HR@10": s.metrics["HR@10"]}, {"HR@10": s.intervals["HR@10"]})
-        for s in by_user_coldness(evaluation)
-    )
-    return ModelRecord(
-        name,
-        dict(evaluation.metrics),
-        dict(evaluation.intervals),
-        selected=selected,
-        seconds=seconds,
-        strata=strata,
-        popularity=tuple((shown / max(1.0, shown.sum())).tolist()),
-    )
-
-
-def _leads(evaluations: dict[str, Evaluation], seed: int, metric: str = "HR@10") -> tuple[Lead, ...]:
-    """The best model against the second best, user by user."""
-    from infrec.evaluation import compare as paired
-    from infrec.report.records import Lead
-
-    first, second = sorted(evaluations, key=lambda name: -evaluations[name].metrics[metric])[:2]
-    difference = paired(evaluations[first], evaluations[second], seed=seed)[metric]
-    return (Lead(first, second, metric, difference.value, difference.low, difference.high),)
-
-
-# ---- explaining ----------------------------------------------------------------------------------
-def explained(model: InfiniteAE, split: Split, size: int = 10, k: int = 5) -> Example:
-    """Recommendations with reasons for the first user of whom about `size` items are known."""
-    import numpy as np
-
-    from infrec.report.records import Example
-
-    context = split.test_context
-    row = int(np.argmin(np.abs(np.diff(context.indptr) - size)))
-    items = split.train.items
-    history = items.take(context.indices[context.indptr[row] : context.indptr[row + 1]]).to_pylist()
-    held_out = set(items.take(split.test.matrix[[row]].indices).to_pylist())
-    recommended = model.recommend(histories=[history], k=k)
-    names = titles(model)
-    return Example(
-        user=str(split.train.users.ids[row].as_py()),
-        model="infinite-ae",
-        history=tuple(names(item) for item in history),
-        recommended=tuple(_explained(model, history, r, names, held_out) for r in recommended.to_pylist()),
-    )
-
-
-def _explained(
-    model: InfiniteAE, history: list[object], row: dict[str, Any], names: Any, held_out: set[object]
-) -> Recommended:
-    from infrec.report.records import Reason, Recommended
-
-    explanation = model.explain(history, row["item"])
-    own, others = (
-        table.sort_by([("contribution", "descending")]).slice(0, REASONS).to_pylist()
-        for table in (explanation.items, explanation.users)
-    )
-    return Recommended(
-        rank=row["rank"],
-        label=names(row["item"]),
-        score=explanation.score,
-        items=tuple(Reason(names(reason["item"]), reason["contribution"]) for reason in own),
-        users=tuple(Reason(str(reason["user"]), reason["contribution"]) for reason in others),
-        rest=explanation.score - explanation.baseline - sum(reason["contribution"] for reason in own),
-        baseline=explanation.baseline,
-        held_out=row["item"] in held_out,
-    )
-
-
-def titles(model: Recommender) -> Any:
-    """item id → its title where there is one, else the id."""
-    log = model.log
-    if log.titles is None:
-        return str
-    known = dict(zip(log.items.ids.to_pylist(), log.titles.to_pylist(), strict=True))
-    return lambda item: str(known.get(item) or item)
-
-
 # ---- showing -------------------------------------------------------------------------------------
 def write(record: Comparison, out: Path) -> Path:
     """The report and the record it was made from; each appears only when it is whole."""
     import json
 
-    from infrec.report.comparison import render
+    from infrec.data.export import atomically
+    from infrec.report import html
+    from infrec.report.comparison import document
 
     out.mkdir(parents=True, exist_ok=True)
     for name, text in (
         ("record.json", json.dumps(record.as_dict(), ensure_ascii=False, indent=1)),
-        ("report.html", render(record)),
+        ("report.html", html.render(document(record))),
     ):
-        half = out / f".{name}.part"
-        half.write_text(text, encoding="utf-8")
-        half.replace(out / name)
+        with atomically(out / name) as file:
+            file.write(text.encode())
         console.saved(out / name)
     return out / "report.html"
 
 
 def _show(record: Comparison, path: Path) -> None:
-    from rich.table import Table
-
-    from infrec.report.comparison import NO_PLOTS, headline
+    from infrec.report import terminal
+    from infrec.report.comparison import headline, table
     from infrec.report.figures import available
+    from infrec.report.html import NO_PLOTS
 
     out = console.out()
-    table = Table(
-        title=f"{record.users:,} users × {record.items:,} films, {record.interactions:,} interactions",
-        caption="on held-out interactions; 95 % bootstrap intervals; HR, NDCG, PSP and coverage in %",
-        title_justify="left",
-        caption_justify="left",
+    caption = (
+        f"{record.users:,} users × {record.items:,} films, {record.interactions:,} interactions; "
+        "on held-out interactions; 95 % bootstrap intervals; HR, NDCG, PSP and coverage in %"
     )
-    metrics = [
-        m
-        for m in ("HR@10", "HR@100", "NDCG@10", "PSP@10", "AUC", "coverage@10")
-        if m in record.models[0].metrics
-    ]
-    table.add_column("model", style="bold")
-    for metric in metrics:
-        table.add_column(metric, justify="right")
-    table.add_column("settings")
-    table.add_column("fit", justify="right")
-    for model in record.models:
-        cells = []
-        for metric in metrics:
-            bounds = numbers.interval(metric, model.intervals.get(metric))
-            cells.append(
-                numbers.number(metric, model.metrics.get(metric)) + (f"\n[dim]{bounds}[/]" if bounds else "")
-            )
-        fit = numbers.seconds(model.seconds["fit"])
-        table.add_row(numbers.label(model.name), *cells, numbers.settings(model.selected) or "–", fit)
-    out.print(table)
+    out.print(terminal.table(table(record.models, caption)))
     out.print(headline(record) + "\n", soft_wrap=True, markup=False)
     if record.card is not None:
         _show_summary(record.card, path.parent / "summary")
@@ -311,8 +141,8 @@ def _show(record: Comparison, path: Path) -> None:
 
 
 def _show_summary(record: Card, folder: Path) -> None:
-    from infrec.cli import card
-    from infrec.report.card import PAGE, headline
+    from infrec.report import terminal
+    from infrec.report.card import PAGE, fidelity_table, headline
 
     out = console.out()
     full, small = record.full, record.summary
@@ -322,7 +152,7 @@ def _show_summary(record: Card, folder: Path) -> None:
         f"{numbers.seconds(record.seconds['distilling'])}.",
         soft_wrap=True,
     )
-    out.print(card.table(record))
+    out.print(terminal.table(fidelity_table(record)))
     out.print(headline(record), soft_wrap=True, markup=False)
     out.print(f"Its card: [bold]{console.plain((folder / PAGE).resolve())}[/]\n", soft_wrap=True)
 
@@ -342,9 +172,11 @@ def _show_example(example: Example) -> None:
     for rec in example.recommended:
         hit = "  [green]✓ held out: they did choose it[/]" if rec.held_out else ""
         out.print(f"  [bold]{rec.rank}. {escape(rec.label)}[/]  [dim]score {rec.score:.3f}[/]{hit}")
-        own = ", ".join(f"{escape(r.label)} ({numbers.signed(r.contribution)})" for r in rec.items)
-        others = ", ".join(f"{escape(r.label)} ({numbers.signed(r.contribution)})" for r in rec.users)
-        rest = f"the others {numbers.signed(rec.rest)}, without a history {numbers.signed(rec.baseline)}"
+        own = ", ".join(f"{escape(r.label)} ({numbers.signed(r.contribution, 3)})" for r in rec.items)
+        others = ", ".join(f"{escape(r.label)} ({numbers.signed(r.contribution, 3)})" for r in rec.users)
+        rest = (
+            f"the others {numbers.signed(rec.rest, 3)}, without a history {numbers.signed(rec.baseline, 3)}"
+        )
         out.print(Padding(f"because you liked {own}; {rest}", (0, 0, 0, 5)))
         out.print(Padding(f"[dim]users like you: {others}[/]", (0, 0, 0, 5)))
 

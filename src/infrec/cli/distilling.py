@@ -157,7 +157,8 @@ def ends_on_sigterm() -> Iterator[None]:
 
 def show(summary: Summary, record: Card | None, data: str, out: Path, page: Path | None) -> None:
     """Print the summary for a person. page: the card's."""
-    from infrec.cli import card
+    from infrec.report import terminal
+    from infrec.report.card import fidelity_table
 
     about = summary.about
     kind = "interactions" if summary.discrete else "fractional interactions"
@@ -175,6 +176,6 @@ def show(summary: Summary, record: Card | None, data: str, out: Path, page: Path
             f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
         )
     if record is not None and page is not None:
-        said.print(card.table(record))
+        said.print(terminal.table(fidelity_table(record)))
         said.print(f"Card: [bold]{console.plain(page)}[/]", soft_wrap=True)
     said.print(f"Next: infrec evaluate {data} --train-on {out}", style="dim", soft_wrap=True, markup=False)

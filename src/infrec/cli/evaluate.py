@@ -269,27 +269,27 @@ def fit_for(
 
 def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None:
     """The numbers of one or several models as a table."""
-    from rich.table import Table
+    from infrec.evaluation.comparison import ModelRecord
+    from infrec.report import terminal
+    from infrec.report.comparison import table
 
-    metrics = numbers.shown(documents[0]["metrics"], extra=("coverage@10", "novelty@10"))
-    dataset, protocol = documents[0]["dataset"], documents[0]["protocol"]
-    table = Table(
-        title=f"{console.plain(dataset)}: {log.n_users:,} users, {log.n_items:,} items, "
-        f"{log.n_interactions:,} interactions",
-        caption=f"test part{_sampled(documents[0])}, protocol {protocol}, split {split}; 95 % intervals",
-        title_justify="left",
-        caption_justify="left",
+    records = [
+        ModelRecord(
+            document["model"],
+            document["metrics"],
+            {name: (low, high) for name, (low, high) in document["intervals"].items()},
+            document["selected"],
+            document["seconds"],
+        )
+        for document in documents
+    ]
+    first = documents[0]
+    caption = (
+        f"{first['dataset']}: {log.n_users:,} users, {log.n_items:,} items, {log.n_interactions:,} "
+        f"interactions; test part{_sampled(first)}, protocol {first['protocol']}, split {split}; 95 % "
+        "intervals"
     )
-    table.add_column("", style="bold")
-    for document in documents:
-        table.add_column(numbers.label(document["model"]), justify="right")
-    for metric in metrics:
-        table.add_row(metric, *(measured(document, metric) for document in documents))
-    table.add_section()
-    table.add_row("settings", *(numbers.settings(document["selected"]) or "–" for document in documents))
-    table.add_row("fit", *(numbers.seconds(document["seconds"]["fit"]) for document in documents))
-    table.add_row("evaluate", *(numbers.seconds(document["seconds"]["evaluate"]) for document in documents))
-    console.out().print(table)
+    console.out().print(terminal.table(table(records, caption)))
     for document in documents:
         if "search" in document and document["candidates"]:
             search = document["search"]
@@ -306,10 +306,3 @@ def _sampled(document: dict[str, Any]) -> str:
     if users is None or users["measured"] == users["of"]:
         return ""
     return f" of a random sample of {users['measured']:,} of {users['of']:,} users"
-
-
-def measured(document: dict[str, Any], metric: str) -> str:
-    """A value with its interval beside it."""
-    bounds = document["intervals"].get(metric)
-    beside = numbers.interval(metric, None if bounds is None else (bounds[0], bounds[1]))
-    return numbers.number(metric, document["metrics"].get(metric)) + (f" [dim]{beside}[/]" if beside else "")

@@ -113,17 +113,12 @@ def fit(
                 recommender.fit(train, validation=validation, progress=progress, **place)
             else:
                 from infrec.data import Summary
-                from infrec.distillation import finish
+                from infrec.models import InfiniteAE
 
                 fixed = {name: recommender.selected[name] for name in ("reg", "depth", "dtype")}
-                recommender = finish(
-                    Summary.load(centres).align_items(train.items),
-                    train,
-                    validation=validation,
-                    seed=seed,
-                    progress=progress,
-                    **fixed,
-                )
+                finished = InfiniteAE(centres=Summary.load(centres).align_items(train.items), **fixed)
+                finished.fit(train, validation=validation, progress=progress)
+                recommender = finished.with_only_centres()
         with watch("save"):
             recommender.save(out)
             console.saved(out)

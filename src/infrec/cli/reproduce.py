@@ -182,6 +182,7 @@ def _finish(
     """The report, then what a person or a program wants to see."""
     from infrec.paper import site
     from infrec.paper.results import Results
+    from infrec.report import terminal
 
     made = site.build(root, None if what == "all" else [what])
     rows: list[dict[str, Any]] = []
@@ -215,44 +216,13 @@ def _finish(
         return
     if len(begun) == 1:
         for table in tables:
-            _show(table)
-    _show_claims(claims)
+            console.out().print(terminal.table(table))
+    for claim in claims:
+        console.out().print(terminal.claim(claim), soft_wrap=True)
     page = made[0] if what == "all" else made[1]
     console.out().print(f"The report: [bold]{console.plain(page)}[/]", soft_wrap=True)
     if quick:
         console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")
-
-
-def _show(table: Table) -> None:
-    from rich.table import Table as Lines
-
-    from infrec.paper.pages import beside, written
-
-    lines = Lines(title=console.plain(table.caption), title_justify="left")
-    for at, word in enumerate(table.head):
-        lines.add_column(word, justify="right" if at else "left", style="" if at else "bold")
-    for row in table.rows:
-        cells = []
-        for cell in row:
-            if isinstance(cell, str):
-                cells.append(cell)
-            else:
-                text = written(cell.metric, cell.value)
-                cells.append(text if cell.paper is None else f"{text}\n[dim]{beside(cell)}[/]")
-        lines.add_row(*cells)
-    console.out().print(lines)
-
-
-def _show_claims(claims: Sequence[Claim]) -> None:
-    from infrec.paper.pages_markdown import MARK
-
-    colours = {"holds": "green", "does not hold": "red", "cannot be tested here": "dim"}
-    for one in claims:
-        console.out().print(
-            f"[{colours[one.verdict]}]{MARK[one.verdict]}[/] ({console.plain(one.dataset)}) {one.text}: "
-            f"[dim]{one.figures}[/]",
-            soft_wrap=True,
-        )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +55,6 @@ def sample(
     if (percent is None) == (users is None):
         raise typer.BadParameter("give exactly one of --percent or --users.")
     check_out(out, "sample")
-    from infrec.data import Summary, grids
     from infrec.splits import holdout
 
     watch = Stopwatch()
@@ -66,15 +66,7 @@ def sample(
             chosen = samplers.sample(
                 train, strategy=strategy, percent=percent, users=users, seed=seed, progress=progress
             )
-        about = {
-            "source": data,
-            "strategy": strategy,
-            "percent": percent,
-            "seed": seed,
-            "reg_grid": grids.SAMPLE,
-        }
-        kept = Summary.of(chosen, about=about, kind="sample")
-        kept.save(out)
+        replace(chosen, about={"source": data, **chosen.about}).save(out)
         console.saved(out)
     share = 100 * chosen.n_interactions / train.n_interactions
     document = {
@@ -86,7 +78,7 @@ def sample(
         "percent": share,
         "seed": seed,
         "out": str(out),
-        "bytes": kept.bytes,
+        "bytes": chosen.bytes,
         "seconds": {**watch.seconds, "total": console.elapsed()},
     }
     if json:
@@ -95,7 +87,7 @@ def sample(
     console.out().print(
         f"[bold]{chosen.n_interactions:,}[/] interactions of [bold]{chosen.n_users:,}[/] users ({strategy}): "
         f"{share:.1f} % of the train part, saved in [bold]{console.plain(out)}[/] "
-        f"({numbers.size(kept.bytes)}).",
+        f"({numbers.size(chosen.bytes)}).",
         soft_wrap=True,
     )
     then = f"infrec evaluate {reading.again(data, seed)} --train-on {out}"

@@ -22,7 +22,15 @@ PARTS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class ReadReport:
-    """Report of a reader: `rows` read, `kept` as interactions, and why the others were not."""
+    """Report of a reader: `rows` read, `kept` as interactions, and why the others were not.
+
+    Args:
+        source: name of the file or frame.
+        rows: how many rows it had.
+        kept: how many of them became interactions.
+        dropped: how many rows were left out, by reason.
+        notes: sentences about choices that the reader made by itself.
+    """
 
     source: str = ""
     rows: int = 0
@@ -35,13 +43,14 @@ class ReadReport:
 class Interactions:
     """Users × items, immutable.
 
-    matrix: canonical CSR, float32. A stored value is the weight of an interaction, 1 unless told otherwise.
-    users, items: the id of each row and column.
-    time: when (int64, any unit; only the order matters), one per stored value in CSR order; or None.
-    item_info: what is known of each item (columns such as `title`), in the order of `items`; or None.
-    parts: the split that the data brought along (`train`, `val`, `test` as CSR matrices), or None. A repeated
-        pair may sit in several parts, which is why the parts are not a labelling of `matrix`.
-    report: what the reader dropped on the way.
+    Args:
+        matrix: canonical CSR, float32; a stored value is the weight of an interaction, 1 unless given.
+        users, items: the id of each row and of each column.
+        time: when (int64, any unit; only the order matters), one per stored value in CSR order; or None.
+        item_info: columns about each item, such as `title`, in the order of `items`; or None.
+        parts: the split that the data brought along (`train`, `val`, `test` as CSR matrices), or None; a
+            repeated pair may sit in several parts, which is why the parts are not a labelling of `matrix`.
+        report: rows that the reader kept and dropped.
     """
 
     matrix: sp.csr_array
@@ -73,14 +82,24 @@ class Interactions:
     # ---- ways in ------------------------------------------------------------------------------------------
     @classmethod
     def read(cls, path: Any, **options: Any) -> Interactions:
-        """Read a file or a directory; see `infrec.data.read.read` for the options."""
+        """Read a file or a directory.
+
+        Args:
+            path: a file (CSV, TSV, JSON lines, Parquet, archives of these) or a folder.
+            options: columns and rules by name, as `ReadOptions` lists them.
+        """
         from infrec.data.read import read
 
         return read(path, **options)
 
     @classmethod
     def from_frame(cls, frame: Any, **options: Any) -> Interactions:
-        """From any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …)."""
+        """From any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
+
+        Args:
+            frame: the dataframe, one row per interaction.
+            options: columns and rules by name, as `ReadOptions` lists them.
+        """
         from infrec.data.read import from_frame
 
         return from_frame(frame, **options)
@@ -94,7 +113,13 @@ class Interactions:
         items: Iterable[object] | None = None,
         titles: Sequence[str] | None = None,
     ) -> Interactions:
-        """From a users × items matrix (any scipy sparse format, or dense); zeros are not interactions."""
+        """From a users × items matrix (any scipy sparse format, or dense); zeros are not interactions.
+
+        Args:
+            matrix: weights of the interactions, users × items.
+            users, items: ids of the rows and columns; numbered from 0 where not given.
+            titles: title of each item, for lists that people read.
+        """
         # A copy: it will be made read-only.
         try:
             csr = canonical(sp.csr_array(matrix, dtype=np.float32, copy=True))
@@ -169,7 +194,11 @@ class Interactions:
         return self.item_info.column("title")
 
     def histories(self, of: Iterable[Iterable[object]]) -> tuple[sp.csr_array, list[list[object]]]:
-        """Lists of item ids as CSR rows in this vocabulary, and the ids of each list that are not in it."""
+        """Lists of item ids as CSR rows in this vocabulary, and the ids of each list that are not in it.
+
+        Args:
+            of: lists of item ids, one for each row.
+        """
         lists = [list(ids) for ids in of]
         flat = self.items.positions([item for ids in lists for item in ids])
         owner = np.repeat(np.arange(len(lists)), [len(ids) for ids in lists])
@@ -185,11 +214,20 @@ class Interactions:
 
     # ---- ways to another one ------------------------------------------------------------------------------
     def with_matrix(self, matrix: sp.csr_array, *, time: NDArray[np.int64] | None = None) -> Interactions:
-        """A log of these users and items with other interactions."""
+        """A log of these users and items with other interactions.
+
+        Args:
+            matrix: the other interactions, of equal shape.
+            time: when each of them was; None: unknown.
+        """
         return replace(self, matrix=canonical(matrix), time=time, parts=None)
 
     def select_users(self, rows: NDArray[np.integer]) -> Interactions:
-        """Only these users, in this order; every item stays."""
+        """Only these users, in this order; every item stays.
+
+        Args:
+            rows: row numbers of the users.
+        """
         matrix, time = self.matrix[rows], None
         if self.time is not None:
             positions = self.matrix.copy()
@@ -203,7 +241,11 @@ class Interactions:
         )
 
     def align_items(self, items: Vocabulary) -> Self:
-        """These interactions in the columns of another item vocabulary; refuses to lose any."""
+        """These interactions in the columns of another item vocabulary; refuses to lose any.
+
+        Args:
+            items: the vocabulary whose columns are wanted.
+        """
         if items == self.items:
             return self
         to = items.positions(self.items.ids)

@@ -60,10 +60,15 @@ class Summary(Interactions):
 
     @classmethod
     def of(cls, log: Interactions, *, about: Mapping[str, Any] | None = None, kind: str = "summary") -> Self:
-        """Any log as a summary or a sample, for saving in this format."""
-        return cls(
-            log.matrix, log.users, log.items, item_info=log.item_info, about=dict(about or {}), kind=kind
-        )
+        """Any log as a summary or a sample. Times and parts are not saved with it.
+
+        Args:
+            log: The users, items and interactions.
+            about: How it was made; what the manifest will hold.
+            kind: `summary` or `sample`.
+        """
+        kept = {name: getattr(log, name) for name in ("time", "item_info", "parts")}
+        return cls(log.matrix, log.users, log.items, **kept, about=dict(about or {}), kind=kind)
 
     @classmethod
     def of_array(

@@ -20,18 +20,28 @@ if TYPE_CHECKING:
 class Vocabulary:
     """Distinct ids in a fixed order; position i is row (or column) i of a matrix.
 
-    `ids` is an Arrow array of int64 or string. Strings stay strings: `007` and `7` are two ids.
+    Args:
+        ids: an Arrow array of int64 or string; strings stay strings: `007` and `7` are two ids.
     """
 
     ids: pa.Array
 
     @classmethod
     def of(cls, ids: Iterable[object] | pa.Array) -> Vocabulary:
+        """A vocabulary of these ids, in this order.
+
+        Args:
+            ids: the ids; repeats are refused.
+        """
         return cls(_as_array(ids))
 
     @classmethod
     def numbered(cls, n: int) -> Vocabulary:
-        """The ids 0 … n−1, for data that comes without ids."""
+        """The ids 0 … n−1, for data that comes without ids.
+
+        Args:
+            n: how many.
+        """
         return cls(from_numpy(np.arange(n, dtype=np.int64)))
 
     def __len__(self) -> int:
@@ -43,7 +53,11 @@ class Vocabulary:
     __hash__ = None  # type: ignore[assignment]
 
     def positions(self, ids: Iterable[object] | pa.Array) -> NDArray[np.int64]:
-        """Where each id stands; −1 for an unknown one. Ids of another type are compared by their text."""
+        """Where each id stands; −1 for an unknown one. Ids of another type are compared by their text.
+
+        Args:
+            ids: what to look up.
+        """
         asked = _as_array(ids)
         own = self.ids
         if asked.type != own.type:
@@ -52,7 +66,11 @@ class Vocabulary:
         return to_numpy(found, -1).astype(np.int64)
 
     def take(self, positions: NDArray[np.integer]) -> pa.Array:
-        """The ids at these positions."""
+        """The ids at these positions.
+
+        Args:
+            positions: positions of the wanted ids, in any order.
+        """
         return self.ids.take(from_numpy(np.asarray(positions, np.int64)))
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from infrec.checkpoints import Interrupted
-    from infrec.distillation.finishing import finish
     from infrec.distillation.pipeline import distill
     from infrec.distillation.settings import DistillSettings
 
@@ -18,10 +17,9 @@ _HOME = {
     "DistillSettings": "infrec.distillation.settings",
     "Interrupted": "infrec.checkpoints",
     "distill": "infrec.distillation.pipeline",
-    "finish": "infrec.distillation.finishing",
 }
 
-__all__ = ["DistillSettings", "Interrupted", "distill", "finish"]
+__all__ = ["DistillSettings", "Interrupted", "distill"]
 
 
 def __getattr__(name: str) -> Any:

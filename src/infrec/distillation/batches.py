@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from infrec.errors import MemoryBudgetError
-from infrec.kernels import ridge_gpu
+from infrec.kernels import device_arrays
 from infrec.kernels.collectives import JaxProcesses, SingleProcess, Team
 from infrec.randomness import generator
 
@@ -69,11 +69,6 @@ def half_precision() -> type[np.floating[Any]]:
     except jax.errors.JaxRuntimeError:
         return np.float32
     return np.float16
-
-
-def anybody(says: bool) -> bool:
-    """Whether it is so on any process; each has to ask at the same point."""
-    return bool(team().all_sum(np.array([float(says)]))[0])
 
 
 @cache
@@ -142,9 +137,11 @@ def densify_on_device(matrix: sp.csr_array, rows: NDArray[np.integer], height: i
 
     part = matrix[rows]
     room = 1 << max(0, part.nnz - 1).bit_length()
-    row, column, value = ridge_gpu.coordinates(part, room, outside=height)
+    row, column, value = device_arrays.coordinates(part, room, outside=height)
     kind = np.uint8 if _is_small(part.data) else np.float32
-    return ridge_gpu.filler()(jnp.zeros((height, part.shape[1]), kind), row, column, value.astype(kind), 0)
+    return device_arrays.filler()(
+        jnp.zeros((height, part.shape[1]), kind), row, column, value.astype(kind), 0
+    )
 
 
 def _is_small(values: NDArray) -> bool:

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from infrec.distillation import counter_noise, gumbel_gpu
+from infrec.kernels import device_arrays
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt32
@@ -67,9 +68,7 @@ def total(logits: Array, key: Array, tau: float, draws: int, backend: Backend = 
 def _dispatch(logits: Array, key: Array, tau: float, draws: int, backend: Backend, g: Array | None) -> Array:
     """Σ_t p_t, or with `g` given Σ_t p_t ⟨p_t, g⟩."""
     if backend == "auto":
-        backend = (
-            "fused" if jax.default_backend() == "gpu" and gumbel_gpu.fits(logits.shape[1], tau) else "xla"
-        )
+        backend = "fused" if device_arrays.on_gpu() and gumbel_gpu.fits(logits.shape[1], tau) else "xla"
     if backend == "xla":
         return _in_blocks(logits, key, tau, draws, g)
     return gumbel_gpu.summed(logits, key, tau, draws, g, interpret=backend == "interpret")

@@ -32,7 +32,8 @@ import numpy as np
 
 from infrec.distillation import batches, counter_noise
 from infrec.distillation.batches import Users
-from infrec.kernels import ntk
+from infrec.kernels.gram import Kernel
+from infrec.kernels.ntk import NTK
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt32
@@ -50,7 +51,7 @@ class Form(NamedTuple):
     hidden: float = 0.0
     sharpness: float = 1.0  # scores are multiplied by it in the softmax
     user_power: float = 0.0  # a user's loss is divided by (number of targets) ** user_power
-    depth: int = 1
+    kernel: Kernel = NTK()
     precision: str = "default"  # of the two large products with real users
 
 
@@ -65,30 +66,23 @@ def total(
     mean_interactions: Array | float = 1.0,
 ) -> Float[Array, ""]:
     """The whole objective as a function of the summary."""
-    alpha = fit(x_hat, reg, depth=form.depth)
+    alpha = fit(x_hat, reg, form.kernel)
     loss = outer(x_hat, alpha, users, key, form)
     return loss + l1 * x_hat.sum(axis=1).mean() / mean_interactions if l1 else loss
 
 
 # ---- inner: ∞-AE on the summary ------------------------------------------------------------------------
-def fit(x_hat: Float[Array, "mu items"], reg: Any, *, depth: int = 1) -> Float[Array, "mu items"]:
+def fit(x_hat: Float[Array, "mu items"], reg: Any, kernel: Kernel) -> Float[Array, "mu items"]:
     """α = (K_SS + λ m I)⁻¹ X̂; NaN where the system is not positive definite in float32."""
-    return ridge(system(x_hat, reg, depth=depth), x_hat)
+    return ridge(system(x_hat, reg, kernel), x_hat)
 
 
-def system(x_hat: Float[Array, "mu items"], reg: Any, *, depth: int = 1) -> Float[Array, "mu mu"]:
+def system(x_hat: Float[Array, "mu items"], reg: Any, kernel: Kernel) -> Float[Array, "mu mu"]:
     """K_SS + λ m I."""
-    k = summary_kernel(x_hat, depth=depth)
-    return k + reg * jnp.trace(k) / len(k) * jnp.eye(len(k), dtype=k.dtype)
-
-
-def summary_kernel(x_hat: Float[Array, "mu items"], *, depth: int = 1) -> Float[Array, "mu mu"]:
-    """Θ(X̂, X̂). The diagonal has its own closed form: its gradient passes through no angle of zero."""
-    n, d = x_hat.shape
     squares = (x_hat * x_hat).sum(axis=1)
-    gram = jnp.matmul(x_hat, x_hat.T, precision="highest")
-    k = ntk.from_gram(gram, squares, squares, d=d, depth=depth, xp=jnp)
-    return jnp.where(jnp.eye(n, dtype=bool), ntk.diagonal(squares, d=d, depth=depth)[:, None], k)
+    products = jnp.matmul(x_hat, x_hat.T, precision="highest")
+    k = kernel.matrix(products, squares, d=x_hat.shape[1])
+    return k + reg * jnp.trace(k) / len(k) * jnp.eye(len(k), dtype=k.dtype)
 
 
 @jax.custom_vjp
@@ -168,7 +162,7 @@ def _kernel(given: Array, x_hat: Array, squares: Array, *, form: Form) -> Array:
     """Θ(given, X̂)."""
     gram = jnp.matmul(given, x_hat.T, precision=form.precision)
     own = (given * given).sum(axis=1)
-    return ntk.from_gram(gram, own, squares, d=x_hat.shape[1], depth=form.depth, xp=jnp)
+    return form.kernel.from_gram(gram, own, squares, d=x_hat.shape[1])
 
 
 def _given_and_target(

@@ -8,8 +8,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from infrec.data import Interactions, Vocabulary
 from infrec.data.summary import Summary
 from infrec.distillation import update
@@ -142,26 +140,20 @@ def _distilled(
 ) -> Summary:
     import jax
 
-    from infrec.distillation import loop, start
-    from infrec.distillation.checkpoint import RunDirectory
+    from infrec.distillation import start
+    from infrec.distillation.run import Run, finite
     from infrec.distillation.validation import Validator
     from infrec.kernels import devices
 
     devices.device()  # on an accelerator, compiled steps are kept from one process to the next
     if on_validate is None:
         on_validate = Validator(
-            train.matrix, val.matrix, criterion=config.criterion, depth=config.depth, seed=config.seed
+            train.matrix, val.matrix, criterion=config.criterion, kernel=config.kernel, seed=config.seed
         )
-    done = loop.run(
-        train.matrix,
-        config,
-        on_validate=on_validate,
-        past=past,
-        directory=None if place is None else RunDirectory(place),
-        resume=resume,
-        progress=progress,
-    )
-    track = done.track
+    run = Run(
+        train.matrix, config, on_validate, past=past, directory=place, resume=resume, progress=progress
+    ).go()
+    track = run.loop.track
     # λ was chosen together with the summary, so it alone is the grid of models that are fitted on it.
     about = {
         "mode": config.mode,
@@ -175,8 +167,8 @@ def _distilled(
         "reg_grid": [track.best_reg],
         "criterion": config.criterion,
         "validation": track.best_metrics,
-        "seconds": round(track.seconds, 3),
-        "ms_per_step": done.ms_per_step,
+        "seconds": round(run.seconds, 3),
+        "ms_per_step": run.ms_per_step,
         "device": jax.devices()[0].device_kind,
         "source": {
             "users": train.n_users,
@@ -184,10 +176,7 @@ def _distilled(
             "interactions": train.n_interactions,
         },
         "settings": config.to_dict(),
-        "history": [
-            {k: v if v is not None and np.isfinite(v) else None for k, v in row.items()}
-            for row in track.history
-        ],
+        "history": [finite(row) for row in track.history],
     }
     if past is not None:
         about |= {
@@ -195,7 +184,7 @@ def _distilled(
             "periods": past.periods + 1,
             "first_start": past.start,
         }
-    return Summary.of_array(done.x_hat, train, about)
+    return Summary.of_array(run.loop.best, train, about)
 
 
 # ---- size ----------------------------------------------------------------------------------------------

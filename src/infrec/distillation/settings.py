@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from infrec.data import grids
 from infrec.errors import ConfigError, DataError
 from infrec.settings import Settings, setting
+
+if TYPE_CHECKING:
+    from infrec.kernels.ntk import NTK
 
 Mode = Literal["discrete", "soft", "published"]
 Start = Literal["popularity", "users", "summary"]
@@ -37,7 +40,7 @@ SEARCH_SPACE: dict[str, tuple[float, ...]] = {"tau": (0.3, 0.5, 0.7, 5.0, 10.0),
 
 @dataclass(frozen=True)
 class DistillSettings(Settings):
-    """Settings of a distillation. `DistillSettings.of(mode)` has good ones for a mode; `None` means: from the data."""
+    """Settings of a distillation; `None` means: from the data. `of(mode)` has the defaults of a mode."""
 
     mode: Mode = setting("discrete", "form of the summary: 0/1, our fractional one, or as published")
     users: int = setting(500, "synthetic users", least=1)
@@ -114,6 +117,13 @@ class DistillSettings(Settings):
         if mode == "discrete" and changes.get("targets") == "own":
             base["hidden"] = OWN_HIDDEN
         return cls(**base | changes)
+
+    @property
+    def kernel(self) -> NTK:
+        """Θ between users."""
+        from infrec.kernels.ntk import NTK
+
+        return NTK(self.depth)
 
     def __post_init__(self) -> None:
         super().__post_init__()

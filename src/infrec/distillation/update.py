@@ -54,6 +54,12 @@ class Past:
             start=str(about.get("first_start", about["start"])),
         )
 
+    def beside(self, train: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.float32]]:
+        """The old summary's rows above those of a new log, and what each row weighs."""
+        weights = np.ones(self.matrix.shape[0] + train.shape[0], np.float32)
+        weights[: self.matrix.shape[0]] = self.weight
+        return sp.csr_array(sp.vstack([self.matrix, train])), weights
+
     def logits(self, config: DistillSettings, rng: np.random.Generator) -> NDArray[np.float32]:
         """Logits from which the old summary comes again: exactly where it is soft, else but for the noise."""
         order = np.argsort(np.diff(self.matrix.indptr), kind="stable")  # small rows first, as their sizes are

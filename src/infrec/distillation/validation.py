@@ -19,7 +19,8 @@ import numpy as np
 from infrec.distillation import batches, objective
 from infrec.distillation.batches import densify
 from infrec.errors import ConfigError, DataError, SolveError
-from infrec.kernels import ntk, ridge
+from infrec.kernels import device_arrays, ridge
+from infrec.kernels.gram import Kernel
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -53,15 +54,15 @@ class Validator:
         self,
         train: sp.csr_array,
         held_out: sp.csr_array,
+        kernel: Kernel,
         *,
         criterion: str = "HR@100",
-        depth: int = 1,
         max_users: int = 20_000,
         seed: int = 42,
     ) -> None:
         if criterion not in CRITERIA:
             raise ConfigError(f"criterion is {criterion!r}; expected one of {', '.join(CRITERIA)}.")
-        self.criterion, self.depth = criterion, depth
+        self.criterion, self.kernel = criterion, kernel
         held = np.diff(held_out.indptr)
         rows = np.flatnonzero(held)
         if not len(rows):
@@ -75,7 +76,7 @@ class Validator:
         self._team = batches.team()
         self._parts = self._team.count if len(rows) >= self._team.count else 1
         rows = rows[self._team.index % self._parts :: self._parts]
-        self._on_gpu = jax.default_backend() == "gpu"
+        self._on_gpu = device_arrays.on_gpu()
         self._held = _held(train[rows], held_out[rows], n, _GPU_ROWS if self._on_gpu else _CPU_ROWS)
 
     def __call__(self, x_hat: Float[Array, "mu items"], grid: Sequence[float]) -> Verdict:
@@ -94,7 +95,7 @@ class Validator:
     def table(self, x_hat: Float[Array, "mu items"], grid: Sequence[float]) -> np.ndarray:
         """Every metric for every λ, [λ, 4]; −1 where the solve failed."""
         regs = jnp.asarray(grid, jnp.float32)
-        own = np.array(_table(jnp.asarray(x_hat), regs, self._held, self.depth, self._on_gpu))
+        own = np.array(_table(jnp.asarray(x_hat), regs, self._held, self.kernel, self._on_gpu))
         lost = np.asarray(regs) <= ridge.lost_in_rounding(len(x_hat), regs.dtype)
         if lost.any() and len(np.unique(np.asarray(x_hat), axis=0)) < len(x_hat):
             own[lost] = -1.0  # equal rows: rounding alone would decide whether there is a factor
@@ -129,18 +130,18 @@ def _held(train: sp.csr_array, held_out: sp.csr_array, n: float, rows: int) -> _
 
 
 @partial(jax.jit, static_argnums=(3, 4))
-def _table(x_hat: Array, grid: Array, held: _Held, depth: int, at_once: bool) -> Array:
+def _table(x_hat: Array, grid: Array, held: _Held, kernel: Kernel, at_once: bool) -> Array:
     d = x_hat.shape[1]
     squares = (x_hat * x_hat).sum(axis=1)
-    alphas = jax.lax.map(lambda reg: objective.fit(x_hat, reg, depth=depth), grid)
+    alphas = jax.lax.map(lambda reg: objective.fit(x_hat, reg, kernel), grid)
 
     def block(sums: Array, part: _Held) -> tuple[Array, None]:
         x = part.x.astype(jnp.float32)
         gram = jnp.matmul(x, x_hat.T, precision="highest")
-        kernel = ntk.from_gram(gram, (x * x).sum(axis=1), squares, d=d, depth=depth, xp=jnp)
+        between = kernel.from_gram(gram, (x * x).sum(axis=1), squares, d=d)
 
         def one(alpha: Array) -> Array:
-            scores = jnp.matmul(kernel, alpha, precision="highest")
+            scores = jnp.matmul(between, alpha, precision="highest")
             return _gains(jnp.where(part.x > 0, -jnp.inf, scores), part)
 
         return sums + (jax.vmap(one)(alphas) if at_once else jax.lax.map(one, alphas)), None

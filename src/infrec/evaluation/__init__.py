@@ -1,8 +1,7 @@
 """Model × split → numbers, and how sure they are."""
 
-from infrec.evaluation.evaluate import Scorer, evaluate
+from infrec.evaluation.evaluate import Evaluation, Scorer, evaluate
 from infrec.evaluation.intervals import Difference, bootstrap, compare
-from infrec.evaluation.result import Evaluation
 from infrec.evaluation.strata import Stratum, by_item_coldness, by_user_coldness
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from infrec import machine, metrics
 from infrec.errors import ConfigError, DataError
 from infrec.evaluation.intervals import intervals_of
-from infrec.evaluation.result import Evaluation
 from infrec.kernels import devices
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -32,6 +31,42 @@ class Scorer(Protocol):
     def score(self, histories: sp.csr_array, *, users: Any = None) -> Any: ...
 
 
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The quality of one model on one split under one protocol.
+
+    metrics: name → value. HR, NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty in bits,
+        popularity in train histories.
+    intervals: name → (low, high), 95 %, by resampling users; not for coverage and gini, which are not means.
+    n_users: how many were measured; population: of how many (more when only a sample was).
+    per_user: name → one value per user, in the unit of the metric, whose mean is the metric.
+    auc_contributions: pseudo-values of a pooled AUC, one per user (`metrics.pooled_auc_by_user`).
+    exposure: k → in how many lists each item stands. item_hits: k → how often each was a hit.
+    item_held_out: how often each item was held out. user_counts, item_counts: interactions in train.
+    """
+
+    protocol: str
+    split: str
+    n_users: int
+    k: tuple[int, ...]
+    metrics: Mapping[str, float]
+    per_user: Mapping[str, NDArray[np.float64]]
+    user_counts: NDArray[np.int64]
+    item_counts: NDArray[np.int64]
+    exposure: Mapping[int, NDArray[np.int64]]
+    item_hits: Mapping[int, NDArray[np.int64]]
+    item_held_out: NDArray[np.int64]
+    auc_contributions: NDArray[np.float64] | None = None
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    population: int = 0
+
+    @property
+    def contributions(self) -> dict[str, NDArray[np.float64]]:
+        """Every metric that is a mean over users, as the values it is the mean of: what resampling needs."""
+        pooled = {} if self.auc_contributions is None else {"AUC": self.auc_contributions}
+        return {**pooled, **self.per_user}
+
+
 def evaluate(
     model: Scorer,
     split: Split,
@@ -47,11 +82,20 @@ def evaluate(
     """Every metric of a fitted model on the test part of a split.
 
     The context of a user is train and validation together; its items are masked out of the ranking, not out
-    of the AUC. Means are over all users; those with nothing held out count as 0. `paper-code` pools its AUC
-    over all users, against 50 random negatives each (seeded); `textbook` takes each user's own, against all.
-    batch: how many users are scored at once; as many as fit 64 MB of scores unless told. Beside a batch's
-    scores, only arrays with a few numbers per user are held.
-    sample_users: measure on so many users, drawn at random (seeded); intervals are those of the sample.
+    of the AUC. Means are over all users; those with nothing held out count as 0.
+
+    Args:
+        model: a fitted model over the items of the split.
+        split: the split whose test part is measured.
+        protocol: `paper-code` pools its AUC over all users, against 50 random negatives each (seeded);
+            `textbook` takes each user's own, against all.
+        k: lengths of the lists.
+        seed: of negatives, of the bootstrap and of `sample_users`.
+        batch: how many users are scored at once; as many as fit 64 MB of scores unless told. Beside a
+            batch's scores, only arrays with a few numbers per user are held.
+        intervals: whether 95 % intervals are made by resampling users.
+        sample_users: measure on so many users, drawn at random; intervals are those of the sample.
+        progress: called with how many users are done.
     """
     metrics.check_protocol(protocol)
     if not k or min(k) < 1:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec import machine
-from infrec.data import Summary, grids
+from infrec.data import Summary
 from infrec.errors import InfrecError
 from infrec.evaluation.card_records import Card, Curve, Fidelity, Size, Which
 from infrec.evaluation.evaluate import evaluate
@@ -103,8 +103,7 @@ def random_users(split: Split, users: int, seed: int) -> Summary:
     """
     from infrec.samplers import sample
 
-    drawn = sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
-    return Summary.of(drawn, about={"reg_grid": grids.SAMPLE}, kind="sample")
+    return sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
 
 
 def measure(
@@ -119,8 +118,7 @@ def measure(
 
     ∞-AE is also finished: α solved on the train part, with the dataset called "finished" as its centres.
     """
-    from infrec.distillation import finish
-    from infrec.models import create
+    from infrec.models import InfiniteAE, create
     from infrec.search import tune
 
     found = []
@@ -131,7 +129,9 @@ def measure(
                 continue
             try:
                 if which == "finished" and train is not None:
-                    fitted: Recommender = finish(train, split.train, validation=split.val, progress=progress)
+                    finished = InfiniteAE(centres=train)
+                    finished.fit(split.train, validation=split.val, progress=progress)
+                    fitted: Recommender = finished.with_only_centres()
                 else:
                     # Other users than the split's: validation asks for the split's own histories.
                     context = None if train is None else split.train.matrix

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infrec.errors import ConfigError
-from infrec.evaluation.result import Evaluation
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from infrec.evaluation.evaluate import Evaluation
 
 RESAMPLES = 1000
 LEVEL = 0.95
@@ -27,7 +28,13 @@ MANY = 200_000  # users beyond which intervals are those of the normal distribut
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better the first is: `value`, its 95 % interval, the two-sided p-value of no difference."""
+    """How much better the first is.
+
+    Args:
+        value: mean of the first minus mean of the second.
+        low, high: its 95 % interval.
+        p_value: two-sided, of no difference.
+    """
 
     value: float
     low: float
@@ -61,7 +68,14 @@ def resampled_means(
 def bootstrap(
     values: NDArray[np.float64], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 42
 ) -> NDArray[np.float64]:
-    """The interval of the mean of each column of `values` [n, m]: [2, m], low and high."""
+    """The interval of the mean of each column of `values` [n, m]: [2, m], low and high.
+
+    Args:
+        values: one row per user, one column per metric.
+        resamples: how often users are drawn again.
+        level: how much the interval covers, in 0…1.
+        seed: seed of the draws.
+    """
     outside = (1.0 - level) / 2.0
     if len(values) > MANY:
         error = NormalDist().inv_cdf(1.0 - outside) * values.std(axis=0) / len(values) ** 0.5
@@ -88,7 +102,12 @@ def compare(
 ) -> dict[str, Difference]:
     """How much better a is than b in each metric, user by user (paired bootstrap over users).
 
-    Both must come from the same split and protocol. A pooled AUC is compared through its contributions.
+    A pooled AUC is compared through its contributions.
+
+    Args:
+        a, b: evaluations from the same split and protocol.
+        resamples: how often users are drawn again.
+        seed: seed of the draws.
     """
     if (a.protocol, a.split, a.n_users) != (b.protocol, b.split, b.n_users):
         raise ConfigError(

@@ -9,15 +9,23 @@ import numpy as np
 
 from infrec.errors import ConfigError
 from infrec.evaluation.intervals import intervals_of
-from infrec.evaluation.result import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from infrec.evaluation.evaluate import Evaluation
+
 
 @dataclass(frozen=True)
 class Stratum:
-    """Users (or items) with `low` to `high` interactions in train: how many, and their metrics."""
+    """Users (or items) with `low` to `high` interactions in train.
+
+    Args:
+        low, high: fewest and most interactions in train.
+        size: how many users or items there are.
+        metrics: name → value.
+        intervals: name → (low, high), 95 %.
+    """
 
     low: int
     high: int
@@ -36,6 +44,11 @@ def by_user_coldness(evaluation: Evaluation, bins: int = 5, *, seed: int = 42) -
 
     Bins are equally large as far as ties allow: users with equally many interactions share a bin, so there
     may be fewer bins than asked for.
+
+    Args:
+        evaluation: from `evaluate`.
+        bins: how many bins.
+        seed: seed of the intervals.
     """
     counts, bin_of = evaluation.user_counts, _bins(evaluation.user_counts, bins)
     out = []
@@ -60,6 +73,10 @@ def by_item_coldness(evaluation: Evaluation, bins: int = 5) -> list[Stratum]:
 
     The metric `found@k` is hits / held-out interactions over the items of a bin, in percent. Items that were
     held out for nobody are in no bin.
+
+    Args:
+        evaluation: from `evaluate`.
+        bins: how many bins.
     """
     at = np.flatnonzero(evaluation.item_held_out)
     counts, held = evaluation.item_counts[at], evaluation.item_held_out[at]

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from infrec import machine
 from infrec.kernels import gram, ridge, ridge_gpu
+from infrec.kernels.device_arrays import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,36 +50,15 @@ def device() -> str | None:
     return str(jax.devices()[0].device_kind)
 
 
-def solver(x: sp.csr_array, depth: int, dtype: str) -> Callable[..., NDArray[Any] | None]:
-    """Compute the kernel of `x` once; the answer solves for any reg: `solve_for(reg) → α`, with targets `x`.
-
-    `solve_for(reg, rows=…)` multiplies the targets' rows by these numbers. With `solve=False` only the
-    factorisation is done, to learn whether there is one. float64 stays on the CPU: JAX would need its global
-    x64 switch.
-    """
-    if use_accelerator(x.shape[0], dtype):
-        return _on_accelerator(x, depth)
-    return _on_cpu(x, depth, dtype)
-
-
-def _on_cpu(x: sp.csr_array, depth: int, dtype: str) -> Callable[..., NDArray[Any] | None]:
-    k = gram.kernel(x, depth=depth, dtype=dtype)
-    work = np.empty_like(k)
-
-    def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
-        factor = ridge.factorise(k, reg=reg, scale="mean_diagonal", work=work, rows=x)
-        targets = x if rows is None else gram.scaled(x, rows)
-        return factor.solve(targets, consume=True) if solve else None
-
-    return solve_for
-
-
-def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] | None]:
+def kernel_ridge(x: sp.csr_array, kernel: gram.Kernel, dtype: str) -> ridge.KernelRidge:
+    """Kernel ridge on the rows of `x`. float64 stays on the CPU: JAX would need its global x64 switch."""
+    if not use_accelerator(x.shape[0], dtype):
+        return ridge.LapackRidge(x, kernel, dtype)
     n, d = x.shape
     free = device_memory()
     if free is not None:
         machine.require_memory(
-            _exact_on_device(n, d),
+            ridge_gpu.TiledRidge.needs(n, d),
             f"an exact fit of {n:,} users on {device()}",
             "let a few users stand for all (solver='nystrom'), use fewer users, or set JAX_PLATFORMS=cpu to "
             "fit in the machine's main memory",
@@ -87,17 +67,14 @@ def _on_accelerator(x: sp.csr_array, depth: int) -> Callable[..., NDArray[Any] |
     machine.require_memory(
         8 * n * d, f"the result for {n:,} users and {d:,} items", "use fewer users"
     )  # α, twice
-    held = ridge_gpu.TiledRidge(x, depth=depth)
+    return ridge_gpu.TiledRidge(x, kernel)
 
-    def solve_for(reg: float, *, solve: bool = True, rows: NDArray[Any] | None = None) -> NDArray[Any] | None:
-        ridge_gpu.factorise(held, reg)
-        if not solve:
-            return None
-        alpha = held.solve(rows)
-        ridge_gpu.require_finite(alpha.sum(dtype=np.float64), n)
-        return alpha
 
-    return solve_for
+def item_ridge(x: sp.csr_array) -> ridge.ItemRidge | ridge_gpu.TiledItemRidge:
+    """Ridge of each column of `x` on the others; on an accelerator where that is worth it and has room."""
+    n, items = x.shape
+    there = use_accelerator(items, "float32") and has_room(ridge_gpu.TiledItemRidge.needs(n, items))
+    return ridge_gpu.TiledItemRidge(x) if there else ridge.ItemRidge(x)
 
 
 def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -162,7 +139,7 @@ def _product() -> Callable[..., Any]:
     def of(a: Any, b: Any) -> Any:
         return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
-    return ridge_gpu.compiled(of, tuned=False)
+    return compiled(of, tuned=False)
 
 
 def has_room(needed: int) -> bool:
@@ -182,7 +159,7 @@ def device_memory() -> int | None:
 def exact_fit_budget(n: int, items: int, dtype: str) -> tuple[int, int, str]:
     """Bytes of an exact fit of n rows, the bytes free where it would run, and what that is called."""
     if use_accelerator(n, dtype) and (free := device_memory()) is not None:
-        return _exact_on_device(n, items), free, f"the {device()}"
+        return ridge_gpu.TiledRidge.needs(n, items), free, f"the {device()}"
     itemsize = np.dtype(dtype).itemsize
     return exact_fit(n, items, itemsize=itemsize), machine.memory_available(), "this machine"
 
@@ -204,12 +181,6 @@ def require_nystrom(centres: int, items: int, dtype: str, *, rows: int, kept: in
 def use_accelerator(n: int, dtype: str) -> bool:
     """Whether there is an accelerator, and n rows of that type are worth the way to it."""
     return dtype == "float32" and n >= _WORTH_IT and device() is not None
-
-
-def _exact_on_device(n: int, items: int) -> int:
-    return ridge_gpu.exact_on_device(
-        n, items, tile=ridge_gpu.tile_for(n), columns=min(ridge_gpu.COLUMNS, items)
-    )
 
 
 def _keep_compiled() -> None:

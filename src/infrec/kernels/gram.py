@@ -10,13 +10,13 @@ items: up to `FEW` rows never go through BLAS.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import ntk
 from infrec.machine import in_parallel
 
 if TYPE_CHECKING:
@@ -32,28 +32,78 @@ FEW = 16  # rows up to which a row's result does not depend on the others, to th
 _CACHE_BYTES = 2 * 2**20
 
 
-def gram(
-    x: sp.csr_array, y: sp.csr_array | None = None, *, dtype: DTypeLike = np.float32
-) -> Float[np.ndarray, "n m"]:
-    """⟨x_i, y_j⟩ for all rows; without `y`, between the rows of `x`."""
-    return _blocks(x, y, np.dtype(dtype), None)
+class Kernel(ABC):
+    """A kernel that is a function of inner products alone, on numpy's arrays and on JAX's.
+
+    `d` is the number of entries of a row. A kernel is a frozen dataclass of its parameters: equal ones share
+    what was compiled for them.
+    """
+
+    @abstractmethod
+    def from_gram(
+        self, xy: Float[Any, "n m"], xx: Float[Any, " n"], yy: Float[Any, " m"], *, d: int
+    ) -> Float[Any, "n m"]:
+        """K(x, y) from ⟨x, y⟩, ⟨x, x⟩ and ⟨y, y⟩."""
+
+    @abstractmethod
+    def diagonal(self, xx: Float[Any, " n"], *, d: int) -> Float[Any, " n"]:
+        """K(x, x) from ⟨x, x⟩."""
+
+    @abstractmethod
+    def slopes(
+        self, xy: Float[np.ndarray, " m"], xx: float, yy: Float[np.ndarray, " m"], *, d: int
+    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+        """∂K/∂⟨x, y⟩ and ∂K/∂⟨x, x⟩ for one x and many y (numpy): what an explanation integrates."""
+
+    def overflows(self, xx: Float[np.ndarray, " n"], *, d: int, dtype: DTypeLike) -> bool:
+        """Whether rows are so large that the kernel's own arithmetic has no number of that type for them."""
+        return False
+
+    def matrix(self, products: Float[Any, "n n"], norms: Float[Any, " n"], *, d: int) -> Float[Any, "n n"]:
+        """K between rows and themselves, from ⟨x_i, x_j⟩ and ⟨x_i, x_i⟩, with the exact diagonal."""
+        xp = array_module(products)
+        between = self.from_gram(products, norms, norms, d=d)
+        return xp.where(xp.eye(len(norms), dtype=bool), self.diagonal(norms, d=d)[:, None], between)
 
 
-def kernel(
-    x: sp.csr_array, y: sp.csr_array | None = None, *, depth: int = 1, dtype: DTypeLike = np.float32
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """⟨x, y⟩ itself."""
+
+    def from_gram(self, xy: Any, xx: Any, yy: Any, *, d: int) -> Any:
+        return xy
+
+    def diagonal(self, xx: Any, *, d: int) -> Any:
+        return xx
+
+    def slopes(self, xy: Any, xx: float, yy: Any, *, d: int) -> Any:
+        return np.ones_like(xy), np.zeros_like(xy)
+
+
+def array_module(array: Any) -> Any:
+    """`numpy` or `jax.numpy`, whichever the array (or what stands for it while JAX compiles) belongs to."""
+    if isinstance(array, np.ndarray):
+        return np
+    import jax.numpy as jnp
+
+    return jnp
+
+
+def kernel_matrix(
+    kernel: Kernel, x: sp.csr_array, y: sp.csr_array | None = None, *, dtype: DTypeLike = np.float32
 ) -> Float[np.ndarray, "n m"]:
-    """Θ(x_i, y_j) for all rows; without `y`, between the rows of `x`: symmetric, with the exact diagonal."""
+    """K(x_i, y_j) for all rows; without `y`, between the rows of `x`: symmetric, with the exact diagonal."""
     dtype = np.dtype(dtype)
     d = x.shape[1]
     xx = squared_norms(x, dtype)
     yy = xx if y is None else squared_norms(y, dtype)
 
-    def theta(products: NDArray[Any], rows: slice, columns: slice) -> NDArray[Any]:
-        return ntk.from_gram(products, xx[rows], yy[columns], d=d, depth=depth, xp=np)
+    def block(products: NDArray[Any], rows: slice, columns: slice) -> NDArray[Any]:
+        return kernel.from_gram(products, xx[rows], yy[columns], d=d)
 
-    out = _blocks(x, y, dtype, theta)
+    out = _blocks(x, y, dtype, block)
     if y is None:
-        np.fill_diagonal(out, ntk.diagonal(xx, d=d, depth=depth))
+        np.fill_diagonal(out, kernel.diagonal(xx, d=d))
     return out
 
 
@@ -109,16 +159,16 @@ class Centres:
     def of(cls, rows: sp.csr_array, dtype: DTypeLike = np.float32) -> Self:
         return cls(rows, sp.csr_array(rows.T, dtype=dtype), squared_norms(rows, dtype))
 
-    def kernel(self, x: sp.csr_array, *, depth: int = 1) -> Float[np.ndarray, "m n"]:
-        """Θ between the rows of `x` and these."""
+    def kernel_rows(self, kernel: Kernel, x: sp.csr_array) -> Float[np.ndarray, "m n"]:
+        """K between the rows of `x` and these."""
         dtype, n = self.by_item.dtype, self.rows.shape[0]
         shared = int(np.diff(self.by_item.indptr)[x.indices].sum())
         if _LOOK_UP * shared > x.shape[0] * self.rows.nnz:
-            return kernel(x, self.rows, depth=depth, dtype=dtype)
+            return kernel_matrix(kernel, x, self.rows, dtype=dtype)
         x = x if x.dtype == dtype else x.astype(dtype)
         xx = squared_norms(x, dtype)
         products = (x @ self.by_item).toarray().reshape(-1, n)
-        return ntk.from_gram(products, xx, self.norms, d=x.shape[1], depth=depth, xp=np)
+        return kernel.from_gram(products, xx, self.norms, d=x.shape[1])
 
 
 def times_sparse(
@@ -172,9 +222,9 @@ def _blocks(
     x: sp.csr_array,
     y: sp.csr_array | None,
     dtype: np.dtype[Any],
-    theta: Callable[[NDArray[Any], slice, slice], NDArray[Any]] | None,
+    elementwise: Callable[[NDArray[Any], slice, slice], NDArray[Any]],
 ) -> NDArray[Any]:
-    """All products, block by block, each through `theta` where given; without `y`, half are computed."""
+    """All products, block by block, each through a function of them; without `y`, half are computed."""
     symmetric = y is None
     x = sp.csr_array(x, dtype=dtype)
     y = x if y is None else sp.csr_array(y, dtype=dtype)
@@ -182,14 +232,13 @@ def _blocks(
     full_x, full_y = _is_full(x), _is_full(y)
     if full_x and full_y and x.shape[0] > FEW:
         np.matmul(x.toarray(), y.toarray().T, out=out)
-        if theta is not None:
-            step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
+        step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
 
-            def elementwise(start: int) -> None:
-                rows = slice(start, min(start + step, out.shape[0]))
-                out[rows] = theta(out[rows], rows, slice(0, out.shape[1]))
+        def strip(start: int) -> None:
+            some = slice(start, min(start + step, out.shape[0]))
+            out[some] = elementwise(out[some], some, slice(0, out.shape[1]))
 
-            in_parallel(elementwise, range(0, out.shape[0], step))
+        in_parallel(strip, range(0, out.shape[0], step))
         return out
     step = _width(x.shape[1], dtype)
     if full_y:  # the sparse side is x: blocks of y's rows are made dense
@@ -197,7 +246,7 @@ def _blocks(
         def columns(start: int) -> None:
             some = slice(start, min(start + step, out.shape[1]))
             products = x @ np.ascontiguousarray(y[some].toarray().T)
-            out[:, some] = products if theta is None else theta(products, slice(0, out.shape[0]), some)
+            out[:, some] = elementwise(products, slice(0, out.shape[0]), some)
 
         in_parallel(columns, range(0, out.shape[1], step))
         return out
@@ -206,7 +255,7 @@ def _blocks(
         some = slice(start, min(start + step, out.shape[0]))
         seen = slice(0, some.stop if symmetric else out.shape[1])
         products = (_first_rows(y, seen.stop) @ np.ascontiguousarray(x[some].toarray().T)).T
-        out[some, seen] = products if theta is None else theta(products, some, seen)
+        out[some, seen] = elementwise(products, some, seen)
 
     in_parallel(rows, range(0, out.shape[0], step))
     if symmetric:

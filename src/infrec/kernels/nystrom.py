@@ -25,7 +25,7 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels import devices, gram, ntk, ridge
+from infrec.kernels import devices, gram, ridge
 from infrec.kernels.collectives import Team
 from infrec.machine import in_parallel
 from infrec.progress import Progress, silent
@@ -41,24 +41,24 @@ _COLUMNS = 2048  # of α solved at a time, in float64
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The way from a row to its features: the centres' rows, the depth, and the factor of their kernel."""
+    """The way from a row to its features: the centres' rows, the kernel, and the factor of theirs."""
 
     rows: sp.csr_array
+    kernel: gram.Kernel
     factor: Float[np.ndarray, "centres centres"]  # L, float64, Fortran order
-    depth: int = 1
     dtype: str = "float32"
 
     @classmethod
-    def of(cls, rows: sp.csr_array, *, depth: int = 1, dtype: str = "float32") -> Self:
+    def of(cls, rows: sp.csr_array, kernel: gram.Kernel, *, dtype: str = "float32") -> Self:
         """Factorise the kernel of the centres."""
         if not rows.shape[0]:
             raise ConfigError("there are no centres; expected at least one.")
         if dtype == "float32" and devices.device() is not None:
             from infrec.kernels.nystrom_gpu import factor_of
 
-            factor, failed = factor_of(rows, depth=depth, jitter=JITTER[dtype]), 0
+            factor, failed = factor_of(rows, kernel, jitter=JITTER[dtype]), 0
         else:
-            between = gram.kernel(rows, depth=depth, dtype=np.float64)
+            between = gram.kernel_matrix(kernel, rows, dtype=np.float64)
             between.ravel()[:: len(between) + 1] += JITTER[dtype] * float(np.diagonal(between).mean())
             # The transpose of a symmetric matrix is itself, in Fortran order: LAPACK works in place.
             factor, failed = lapack.dpotrf(between.T, lower=True, overwrite_a=True, clean=True)
@@ -67,7 +67,7 @@ class Features:
                 f"the kernel of the {len(factor)} centres is not positive definite; check that their weights "
                 "are finite and not far apart."
             )
-        return cls(rows, factor, depth, dtype)
+        return cls(rows, kernel, factor, dtype)
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -83,7 +83,7 @@ class Features:
 
     def of_rows(self, x: sp.csr_array) -> Float[np.ndarray, "centres rows"]:
         """Zᵀ in Fortran order: one row's features lie side by side."""
-        kernel = gram.kernel(x, self.rows, depth=self.depth, dtype=self.dtype)
+        kernel = gram.kernel_matrix(self.kernel, x, self.rows, dtype=self.dtype)
         (trsm,) = blas.get_blas_funcs(("trsm",), (self._rounded, kernel))
         return trsm(1.0, self._rounded, kernel.T, lower=True, overwrite_b=True)
 
@@ -114,11 +114,11 @@ class Sums:
             self.targets[some] += sign * (turned @ np.ascontiguousarray(by_row[:, some])).T
 
         in_parallel(some_centres, range(0, len(z), step))
-        self.note(x, features.depth, sign=sign)
+        self.note(x, features.kernel, sign=sign)
 
-    def note(self, x: sp.csr_array, depth: int, *, sign: int = 1) -> None:
+    def note(self, x: sp.csr_array, kernel: gram.Kernel, *, sign: int = 1) -> None:
         """Count rows and add their Θ(x, x)."""
-        own = ntk.diagonal(gram.squared_norms(x, np.float64), d=x.shape[1], depth=depth)
+        own = kernel.diagonal(gram.squared_norms(x, np.float64), d=x.shape[1])
         self.diagonal += sign * float(own.sum())
         self.rows += sign * x.shape[0]
 
@@ -235,7 +235,7 @@ class ShardedSums:
             z = self.features.of_rows(x)
             (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
             self._own.products += syrk(float(sign), z, lower=False)
-            self._own.note(x, self.features.depth, sign=sign)
+            self._own.note(x, self.features.kernel, sign=sign)
         for number, start in enumerate(range(0, self.columns, self._width)):
             share = self._share(z, x, slice(start, start + self._width))
             mine = slice(number * self._each, (number + 1) * self._each)

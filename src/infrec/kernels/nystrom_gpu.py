@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import gram, ntk, nystrom, ridge
-from infrec.kernels.ridge_gpu import compiled, coordinates, filler, is_exact_in_bfloat16
+from infrec.kernels import gram, nystrom, ridge
+from infrec.kernels.device_arrays import compiled, coordinates, filler, is_exact_in_bfloat16
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,11 +46,11 @@ class DeviceSums:
     def add(self, features: nystrom.Features, x: sp.csr_array, y: sp.csr_array) -> None:
         """Take in a block of rows: kernel inputs and targets."""
         block = features.block
-        step = _compiled(block, x.shape[1], y.shape[1], features.depth, x is y)
+        step = _compiled(block, x.shape[1], y.shape[1], features.kernel, x is y)
         stored = [_stored(each, block) for each in ((x,) if x is y else (x, y))]
         real = np.int32(x.shape[0])
         self._sums = step(self._sums, self._whiten, self._centres, self._norms, real, *stored)
-        self._counted.note(x, features.depth)
+        self._counted.note(x, features.kernel)
 
     def finished(self) -> nystrom.Sums:
         """The sums in float64."""
@@ -64,8 +64,10 @@ class DeviceSums:
         return nystrom.Sums(products, targets, self._counted.diagonal, self._counted.rows)
 
 
-def factor_of(rows: sp.csr_array, *, depth: int, jitter: float) -> Float[np.ndarray, "centres centres"]:
-    """L of Θ between these rows, plus `jitter` of its mean diagonal; NaN where there is none."""
+def factor_of(
+    rows: sp.csr_array, kernel: gram.Kernel, *, jitter: float
+) -> Float[np.ndarray, "centres centres"]:
+    """L of the kernel between these rows, plus `jitter` of its mean diagonal; NaN where there is none."""
     import jax
     import jax.numpy as jnp
 
@@ -73,7 +75,7 @@ def factor_of(rows: sp.csr_array, *, depth: int, jitter: float) -> Float[np.ndar
         entries = coordinates(rows, max(1, rows.nnz), outside=rows.shape[0])
         products = _products()(filler()(jnp.zeros(rows.shape, jnp.float64), *entries, np.int32(0)))
         norms = gram.squared_norms(rows, np.float64)
-        upper = _factorise_kernel(rows.shape[1], depth)(products, norms, np.float64(jitter))
+        upper = _factorise_kernel(kernel, rows.shape[1])(products, norms, np.float64(jitter))
         return np.asarray(upper).T  # in Fortran order, as LAPACK's
 
 
@@ -91,14 +93,13 @@ def _products() -> Callable[..., Any]:
 
 
 @cache
-def _factorise_kernel(d: int, depth: int) -> Callable[..., Any]:
+def _factorise_kernel(kernel: gram.Kernel, d: int) -> Callable[..., Any]:
     import jax.numpy as jnp
 
     def upper(products: Any, norms: Any, jitter: Any) -> Any:
-        kernel = ntk.from_gram(products, norms, norms, d=d, depth=depth, xp=jnp)
-        diagonal = ntk.diagonal(norms, d=d, depth=depth)
-        kernel = jnp.where(jnp.eye(len(norms), dtype=bool), diagonal + jitter * diagonal.mean(), kernel)
-        return jnp.linalg.cholesky(kernel, upper=True, symmetrize_input=False)
+        added = jitter * kernel.diagonal(norms, d=d).mean()
+        between = kernel.matrix(products, norms, d=d) + added * jnp.eye(len(norms), dtype=norms.dtype)
+        return jnp.linalg.cholesky(between, upper=True, symmetrize_input=False)
 
     return compiled(upper, tuned=False, donate_argnums=0)
 
@@ -178,7 +179,7 @@ def _stored(x: sp.csr_array, block: int) -> Any:
 
 
 @cache
-def _compiled(block: int, d: int, columns: int, depth: int, same: bool) -> Callable[..., Any]:
+def _compiled(block: int, d: int, columns: int, kernel: gram.Kernel, same: bool) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
@@ -203,9 +204,9 @@ def _compiled(block: int, d: int, columns: int, depth: int, same: bool) -> Calla
             products = sum(both)
         else:
             products = jnp.matmul(rows, centres.T, precision=highest)
-        kernel = ntk.from_gram(products, jnp.sum(rows * rows, axis=1), norms, d=d, depth=depth, xp=jnp)
-        kernel = jnp.where((jnp.arange(block) < real)[:, None], kernel, 0.0)
-        z = jnp.matmul(kernel, whiten, precision=highest)
+        between = kernel.from_gram(products, jnp.sum(rows * rows, axis=1), norms, d=d)
+        between = jnp.where((jnp.arange(block) < real)[:, None], between, 0.0)
+        z = jnp.matmul(between, whiten, precision=highest)
         targets = rows if same else dense(y, columns, jnp.float32)
         high, low, target, target_low = sums
         high, low = plus(high, low, jnp.matmul(z.T, z, precision=highest))

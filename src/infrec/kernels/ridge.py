@@ -10,19 +10,19 @@ rows say so, not a pivot, whose rounding differs between CPUs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels import ntk
-from infrec.kernels.gram import mirror, squared_norms, times_sparse
+from infrec.kernels.gram import Kernel, kernel_matrix, mirror, scaled, squared_norms, times_sparse
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+    from numpy.typing import NDArray
 
 Scale = Literal["mean_diagonal", "absolute"]
 
@@ -109,6 +109,74 @@ def check_pivots(
         )
 
 
+class KernelRidge(Protocol):
+    """Kernel ridge on rows that are their own targets: the kernel K once, then a solution for each λ."""
+
+    def factorise(self, reg: float) -> None:
+        """Factorise K + reg · m · I, m the mean diagonal; `SolveError` where that cannot be."""
+
+    def solve(self, row_scale: NDArray[Any] | None = None) -> Float[Any, "n items"]:
+        """α of the last `factorise`, which it may use up.
+
+        Args:
+            row_scale: numbers that the rows of the targets are first multiplied by.
+        """
+
+    def predict(self, rows: sp.csr_array, alpha: Float[Any, "n items"]) -> Float[Any, "k items"]:
+        """K(rows, X) α."""
+
+
+class LapackRidge:
+    """`KernelRidge` in main memory: the kernel, and one copy of it that every λ is factorised in."""
+
+    def __init__(self, x: sp.csr_array, kernel: Kernel, dtype: str) -> None:
+        self._x, self._kernel = x, kernel
+        self._k = kernel_matrix(kernel, x, dtype=dtype)
+        self._work = np.empty_like(self._k)
+        self._factor: Factor | None = None
+
+    def factorise(self, reg: float) -> None:
+        self._factor = factorise(self._k, reg=reg, work=self._work, rows=self._x)
+
+    def solve(self, row_scale: NDArray[Any] | None = None) -> NDArray[Any]:
+        assert self._factor is not None, "a solution uses the factor up: factorise before each"
+        factor, self._factor = self._factor, None
+        targets = self._x if row_scale is None else scaled(self._x, row_scale)
+        return factor.solve(targets, consume=True)
+
+    def predict(self, rows: sp.csr_array, alpha: NDArray[Any]) -> NDArray[Any]:
+        return kernel_matrix(self._kernel, rows, self._x, dtype=self._k.dtype) @ alpha
+
+
+class ItemRidge:
+    """Ridge of each column of a matrix on its other columns, in main memory: any kernel, any λ.
+
+    With P = (K + reg · s · I)⁻¹, K the kernel between columns, the weights are B_ij = −P_ij / P_jj off the
+    diagonal and 0 on it: a column is predicted from the others, never from itself. With the linear kernel
+    this is EASE.
+    """
+
+    def __init__(self, x: sp.csr_array, *, scale: Scale = "mean_diagonal") -> None:
+        self._items, self._scale = sp.csr_array(x.T), scale
+        self._between: tuple[Kernel, NDArray[Any]] | None = None  # the last kernel asked for
+
+    def weights(self, kernel: Kernel, reg: float) -> Float[np.ndarray, "items items"]:
+        """B, items × items."""
+        if self._between is None or self._between[0] != kernel:
+            self._between = None  # frees the old one first
+            self._between = kernel, kernel_matrix(kernel, self._items)
+        factor = factorise(self._between[1], reg=reg, scale=self._scale, rows=self._items)
+        weights = factor.inverse(consume=True).T  # the same symmetric matrix, in C order
+        weights /= -np.diagonal(weights).copy()[None, :]
+        np.fill_diagonal(weights, 0.0)
+        return weights
+
+    @staticmethod
+    def needs(items: int) -> int:
+        """Bytes of the kernel, its factor and two sets of weights."""
+        return 4 * 4 * items * items
+
+
 @dataclass(frozen=True, eq=False)
 class Factor:
     """A Cholesky factor (the upper triangle of `upper`, Fortran order) and what was added to the diagonal."""
@@ -140,10 +208,7 @@ class Factor:
             right = np.array(dense, dtype=self.upper.dtype, order="F")
             solution, _ = potrs(self.upper, right, lower=False, overwrite_b=True)
             np.copyto(result, solution)
-        if not np.isfinite(result.sum(dtype=np.float64)):
-            raise SolveError(
-                f"the solve of {n} rows overflowed in {self.upper.dtype}; use a larger reg or float64."
-            )
+        require_finite(result.sum(dtype=np.float64), n, str(self.upper.dtype))
         return result
 
     def inverse(self, *, consume: bool = False) -> Float[np.ndarray, "n n"]:
@@ -155,10 +220,15 @@ class Factor:
         return inverse
 
 
-def with_cause(failure: SolveError, x: sp.csr_array, reg: float, dtype: str) -> SolveError:
+def require_finite(total: float, n: int, dtype: str) -> None:
+    """Raise `SolveError` when the sum of a solution of n rows is not a number."""
+    if not np.isfinite(total):
+        raise SolveError(f"the solve of {n} rows overflowed in {dtype}; use a larger reg or float64.")
+
+
+def with_cause(failure: SolveError, kernel: Kernel, x: sp.csr_array, reg: float, dtype: str) -> SolveError:
     """The failure of a kernel of `x`, with what is usually behind it: rows that are the same."""
-    largest = ntk.WEIGHT_VARIANCE / x.shape[1] * float(squared_norms(x, np.float64).max(initial=0.0))
-    if 4 * largest**2 > np.finfo(dtype).max:  # the kernel takes a root of that
+    if kernel.overflows(squared_norms(x, np.float64), d=x.shape[1], dtype=dtype):
         weights = f"weights of up to {x.data.max():g} overflow; use smaller ones"
         cause: object = f"{weights} or float64." if dtype == "float32" else f"{weights}."
     else:

@@ -15,18 +15,18 @@ large argument is donated.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.errors import SolveError
-from infrec.kernels import gram, ntk, ridge
+from infrec.kernels import gram, ridge
+from infrec.kernels.device_arrays import compiled, dense_rows, stored_tiles
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import SimpleNamespace
 
     from jaxtyping import Float
@@ -44,78 +44,93 @@ def tile_for(n: int, largest: int = TILE) -> int:
     return (rows + 31) // 32 * 32
 
 
-def is_exact_in_bfloat16(values: NDArray[np.floating[Any]]) -> bool:
-    """Whether the lower half of every value's bits is empty: true of 0, 1 and small whole numbers."""
-    return not (np.ascontiguousarray(values, np.float32).view(np.uint32) & 0xFFFF).any()
-
-
 class TiledRidge:
-    """K of some rows on the default device, and its ridge solution for any λ."""
+    """`ridge.KernelRidge` on the default device, in float32."""
 
     def __init__(
         self,
         x: sp.csr_array,
+        kernel: gram.Kernel,
         *,
-        depth: int = 1,
         tile: int | None = None,
         columns: int = COLUMNS,
+        stays: bool = False,
         progress: Progress = silent,
     ) -> None:
+        """Compute the kernel.
+
+        Args:
+            x: the rows, which are their own targets.
+            kernel: the kernel between them.
+            tile: rows and columns of a tile.
+            columns: items that are solved at a time.
+            stays: leave α on the device, padded with rows of 0: a search that looks at little of each
+                solution would wait longer for it to reach main memory than for its computation.
+            progress: told how many rows of tiles there are.
+        """
         import jax
         import jax.numpy as jnp
 
         n, d = x.shape
         self.rows, self.n, self.d, self.tile = x, n, d, tile or tile_for(n)
-        self.columns = min(columns, d)
+        self.columns, self._stays = d if stays else min(columns, d), stays
         self.tiles = -(-n // self.tile)
         tuned = n > QUICK
-        self._depth, self._tuned = depth, tuned
-        self._do, kernel = _steps(self.tile, tuned), _kernel_step(self.tile, depth, tuned)
+        self._kernel, self._tuned = kernel, tuned
+        self._do, compute = _steps(self.tile, tuned), _kernel_step(self.tile, kernel, tuned)
         rows = gram.squared_norms(x)
-        self.diagonal = ntk.diagonal(rows, d=d, depth=depth)
+        self.diagonal = kernel.diagonal(rows, d=d)
         self._x = dense_rows(x, self.tile, self.tiles)
         size = self.tiles * self.tile
         self._norms = jax.device_put(np.pad(rows, (0, size - n)))
         self._k = jnp.zeros((size, size), jnp.float32)
         self._diagonal = jnp.zeros((self.tiles, self.tile, self.tile), jnp.float32)
         for i in range(self.tiles):
-            self._k, self._diagonal = kernel(self._k, self._diagonal, self._x, self._norms, i, self.tiles, n)
+            self._k, self._diagonal = compute(self._k, self._diagonal, self._x, self._norms, i, self.tiles, n)
             progress("kernel", i + 1, self.tiles)
         # Pairs of tiles below the diagonal, those of the last columns first: what is left after column k
         # is a beginning of this list.
         pairs = [(i, j) for j in reversed(range(self.tiles)) for i in range(j, self.tiles)]
         self._pairs = jax.device_put(np.array(pairs, np.int32))
 
-    def factorise(self, added: float) -> Float[np.ndarray, " n"]:
-        """Cholesky of K + added · I in place; its pivots (NaN where there is none)."""
+    def factorise(self, reg: float) -> None:
+        """Cholesky of K + reg · m · I in place, or `SolveError` where there is none."""
+        added = ridge.shift(self.diagonal, reg=reg, scale="mean_diagonal")
+        ridge.check_rows(self.rows, added, self.diagonal, reg)
         self._k = self._do.begin(self._k, self._diagonal, self._pairs, np.float32(added), self.n)
-        pivots = []
+        tiles = []
         for k in range(self.tiles):
-            self._k, on_it = self._do.column(self._k, k, self.tiles)
+            self._k, pivots = self._do.column(self._k, k, self.tiles)
             left = self.tiles - k - 1
             self._k = self._do.trailing(self._k, self._pairs, k, left * (left + 1) // 2)
-            pivots.append(on_it)
-        return np.concatenate([np.asarray(each) for each in pivots])[: self.n]
+            tiles.append(pivots)
+        every = np.concatenate([np.asarray(pivots) for pivots in tiles])[: self.n]
+        ridge.check_pivots(0, every, self.diagonal + np.float32(added), reg)
 
-    def solve(self, rows: NDArray[Any] | None = None) -> Float[np.ndarray, "n items"]:
-        """(L Lᵀ)⁻¹ X, a block of items at a time; with `rows`, the rows of X are first multiplied by them."""
+    def solve(self, row_scale: NDArray[Any] | None = None) -> Float[Any, "n items"]:
+        """α = (L Lᵀ)⁻¹ D X, a block of items at a time, in main memory unless it stays on the device."""
+        if self._stays:
+            alpha = self._solve_block(0, row_scale)
+            ridge.require_finite(_total()(alpha), self.n, "float32")
+            return alpha
         alpha = np.empty((self.n, self.d), np.float32)
         waiting: tuple[slice, Any] | None = None
         for start in range(0, self.d, self.columns):
             first = min(start, self.d - self.columns)  # the last block overlaps the one before
-            block = self.solve_block(first, rows)
+            block = self._solve_block(first, row_scale)
             block.copy_to_host_async()
             if waiting is not None:
                 alpha[:, waiting[0]] = np.asarray(waiting[1])[: self.n]
             waiting = (slice(first, first + self.columns), block)
         assert waiting is not None
         alpha[:, waiting[0]] = np.asarray(waiting[1])[: self.n]
+        ridge.require_finite(alpha.sum(dtype=np.float64), self.n, "float32")
         return alpha
 
-    def solve_block(self, first: int = 0, rows: NDArray[Any] | None = None) -> Float[Any, "padded columns"]:
-        """(L Lᵀ)⁻¹ X of the block of items from `first` on, left on the device; rows past n are 0."""
+    def _solve_block(self, first: int, row_scale: NDArray[Any] | None) -> Float[Any, "padded columns"]:
+        """α of the block of items from `first` on, left on the device; rows past n are 0."""
         scale = np.zeros(self.tiles * self.tile, np.float32)
-        scale[: self.n] = 1.0 if rows is None else rows
+        scale[: self.n] = 1.0 if row_scale is None else row_scale
         block = self._do.right_side(self._x, scale, first, self.columns)
         for k in range(self.tiles):
             block = self._do.forward(self._k, block, k, self.tiles)
@@ -123,68 +138,51 @@ class TiledRidge:
             block = self._do.backward(self._k, block, k)
         return block
 
-    def predict(self, x: sp.csr_array, alpha: Float[Any, "padded m"]) -> Float[Any, "k m"]:
-        """Θ(x, X) α of other rows, on the device."""
-        step = _predict_step(self._depth, self._tuned)
-        return step(dense_rows(x, x.shape[0], 1), gram.squared_norms(x), self._x, self._norms, alpha)
+    def predict(self, rows: sp.csr_array, alpha: Float[Any, "padded m"]) -> Float[Any, "k m"]:
+        """K(rows, X) α on the device, where α stayed."""
+        step = _predict_step(self._kernel, self._tuned)
+        return step(dense_rows(rows, rows.shape[0], 1), gram.squared_norms(rows), self._x, self._norms, alpha)
+
+    @staticmethod
+    def needs(n: int, items: int, *, stays: bool = False) -> int:
+        """Bytes: the kernel once, its diagonal tiles, the rows, and three blocks of right-hand sides."""
+        tile, columns, width = tile_for(n), items if stays else min(COLUMNS, items), 4 if stays else 2
+        padded = -(-n // tile) * tile
+        return 4 * (padded * padded + padded * tile + 3 * padded * columns) + width * padded * items
 
 
-def compiled(function: Any, *, tuned: bool, **options: Any) -> Any:
-    """A compiled step. Timing all ways to multiply takes 25 s on an H200: only large kernels win it back."""
-    import jax
+class TiledItemRidge:
+    """`ridge.ItemRidge` on the default device: products of columns are formed once, for any kernel."""
 
-    quick = not tuned and jax.default_backend() == "gpu"
-    return jax.jit(function, **options, compiler_options={"xla_gpu_autotune_level": 0} if quick else None)
+    def __init__(self, x: sp.csr_array) -> None:
+        import jax.numpy as jnp
 
+        self._x, (self._d, items) = x, x.shape
+        tile = tile_for(self._d)
+        self._products = jnp.zeros((items, items), jnp.float32)
+        add = _adder(tile)
+        for stored in stored_tiles(x, tile, -(-self._d // tile)):
+            self._products = add(self._products, *stored)
+        squares = np.bincount(x.indices, x.data.astype(np.float64) ** 2, minlength=items)
+        self._norms = squares.astype(np.float32)
 
-def dense_rows(x: sp.csr_array, tile: int, tiles: int) -> Any:
-    """The rows as one dense matrix on the device, padded with empty ones; only stored values travel."""
-    import jax.numpy as jnp
+    def weights(self, kernel: gram.Kernel, reg: float) -> Float[Any, "items items"]:
+        """B, left on the device."""
+        diagonal = kernel.diagonal(self._norms, d=self._d)
+        added = ridge.shift(diagonal, reg=reg, scale="mean_diagonal")
+        ridge.check_rows(sp.csr_array(self._x.T), added, diagonal, reg)
+        out, pivots = _weights()(_kernel(kernel, self._d)(self._products, self._norms), np.float32(added))
+        ridge.check_pivots(0, np.asarray(pivots), diagonal + np.float32(added), reg)
+        return out
 
-    kind = jnp.bfloat16 if is_exact_in_bfloat16(x.data) else jnp.float32
-    out = jnp.zeros((tiles * tile, x.shape[1]), kind)
-    fill = filler()
-    for i, (rows, columns, values) in enumerate(stored_tiles(x, tile, tiles)):
-        out = fill(out, rows, columns, values, np.int32(i * tile))
-    return out
-
-
-def stored_tiles(
-    x: sp.csr_array, tile: int, tiles: int
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]]:
-    """`coordinates` of each tile of rows, all of one length, so that one function is compiled for them."""
-    stored = np.diff(x.indptr[np.minimum(np.arange(tiles + 1) * tile, x.shape[0])])
-    room = max(1, int(stored.max(initial=1)))
-    for i in range(tiles):
-        yield coordinates(x[i * tile : (i + 1) * tile], room, outside=tiles * tile)
-
-
-def coordinates(
-    x: sp.csr_array, room: int, *, outside: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
-    """Row, column and value of every stored entry, filled up to `room` with entries of a row outside."""
-    more = room - x.nnz
-    owner = np.repeat(np.arange(x.shape[0], dtype=np.int32), np.diff(x.indptr))
-    return (
-        np.pad(owner, (0, more), constant_values=outside),
-        np.pad(x.indices.astype(np.int32, copy=False), (0, more)),
-        np.pad(x.data.astype(np.float32, copy=False), (0, more)),
-    )
+    @staticmethod
+    def needs(n: int, items: int) -> int:
+        """Bytes of the products, the kernel, its factor, half and whole inverse, the weights, and a tile."""
+        return 4 * (6 * items * items + tile_for(n) * items)
 
 
 @cache
-def filler() -> Any:
-    """Writes coordinates, rows counted from `first`, into a dense array that is donated."""
-    import jax
-
-    def fill(out: Any, rows: Any, columns: Any, values: Any, first: Any) -> Any:
-        return out.at[rows + first, columns].set(values.astype(out.dtype), mode="drop")
-
-    return jax.jit(fill, donate_argnums=0)
-
-
-@cache
-def _kernel_step(t: int, depth: int, tuned: bool) -> Callable[..., Any]:
+def _kernel_step(t: int, kernel: gram.Kernel, tuned: bool) -> Callable[..., Any]:
     """One row of tiles of the kernel."""
     import jax.numpy as jnp
     from jax import lax
@@ -192,34 +190,32 @@ def _kernel_step(t: int, depth: int, tuned: bool) -> Callable[..., Any]:
     def strip(a: Any, i: Any) -> Any:
         return lax.dynamic_slice_in_dim(a, i * t, t, 0)
 
-    def kernel(k: Any, diagonal: Any, x: Any, norms: Any, i: Any, tiles: Any, n: Any) -> Any:
-        """Tile (i, i), kept beside the others, and the tiles (i, j > i). Rows past n are nobody: zeros."""
-        d, mine, at = x.shape[1], strip(x, i), i * t + jnp.arange(t)
-        own = strip(norms, i)
+    def compute(k: Any, diagonal: Any, x: Any, norms: Any, i: Any, tiles: Any, n: Any) -> Any:
+        """Tile (i, i), kept beside the others, and the tiles (i, j > i). Rows past n are padding: zeros."""
+        d, mine, own, real = x.shape[1], strip(x, i), strip(norms, i), i * t + jnp.arange(t) < n
 
-        def theta(j: Any) -> Any:
-            other, there = strip(norms, j), j * t + jnp.arange(t)
-            value = ntk.from_gram(_products(mine, strip(x, j)), own, other, d=d, depth=depth, xp=jnp)
-            return jnp.where((at < n)[:, None] & (there < n)[None, :], value, 0.0)
+        def between(j: Any) -> Any:
+            value = kernel.from_gram(_products(mine, strip(x, j)), own, strip(norms, j), d=d)
+            return jnp.where(real[:, None] & (j * t + jnp.arange(t) < n)[None, :], value, 0.0)
 
-        exact = ntk.diagonal(own, d=d, depth=depth)
-        on_it = jnp.where(jnp.eye(t, dtype=bool), jnp.where(at < n, exact, 1.0)[:, None], theta(i))
+        on_it = kernel.matrix(_products(mine, mine), own, d=d)
+        on_it = jnp.where(real[:, None] & real[None, :], on_it, jnp.eye(t))
         diagonal = lax.dynamic_update_index_in_dim(diagonal, on_it, i, 0)
         return lax.fori_loop(
-            i + 1, tiles, lambda j, k: lax.dynamic_update_slice(k, theta(j), (i * t, j * t)), k
+            i + 1, tiles, lambda j, k: lax.dynamic_update_slice(k, between(j), (i * t, j * t)), k
         ), diagonal
 
-    return compiled(kernel, tuned=tuned, donate_argnums=(0, 1))
+    return compiled(compute, tuned=tuned, donate_argnums=(0, 1))
 
 
 @cache
-def _predict_step(depth: int, tuned: bool) -> Callable[..., Any]:
+def _predict_step(kernel: gram.Kernel, tuned: bool) -> Callable[..., Any]:
     import jax.numpy as jnp
     from jax import lax
 
     def predict(x: Any, own: Any, others: Any, norms: Any, alpha: Any) -> Any:
-        theta = ntk.from_gram(_products(x, others), own, norms, d=x.shape[1], depth=depth, xp=jnp)
-        return jnp.matmul(theta, alpha, precision=lax.Precision.HIGHEST)
+        between = kernel.from_gram(_products(x, others), own, norms, d=x.shape[1])
+        return jnp.matmul(between, alpha, precision=lax.Precision.HIGHEST)
 
     return compiled(predict, tuned=tuned)
 
@@ -317,22 +313,42 @@ def _steps(t: int, tuned: bool) -> SimpleNamespace:
     )
 
 
-def factorise(held: TiledRidge, reg: float) -> None:
-    """Cholesky of the held kernel plus reg · s · I, or `SolveError` where there is none."""
-    added = ridge.shift(held.diagonal, reg=reg, scale="mean_diagonal")
-    ridge.check_rows(held.rows, added, held.diagonal, reg)
-    pivots = held.factorise(added)
-    ridge.check_pivots(0, pivots, held.diagonal + np.float32(added), reg)
+@cache
+def _total() -> Callable[..., Any]:
+    import jax.numpy as jnp
+
+    return compiled(jnp.sum, tuned=False)
 
 
-def require_finite(total: Any, n: int) -> None:
-    """Raise `SolveError` when the sum of a solution of n rows is not a number."""
-    if not np.isfinite(total):
-        raise SolveError(f"the solve of {n} rows overflowed in float32; use a larger reg or float64.")
+@cache
+def _adder(tile: int) -> Callable[..., Any]:
+    import jax.numpy as jnp
+    from jax import lax
+
+    def add(products: Any, rows: Any, columns: Any, values: Any) -> Any:
+        x = jnp.zeros((tile, len(products)), jnp.float32).at[rows, columns].set(values, mode="drop")
+        return products + jnp.matmul(x.T, x, precision=lax.Precision.HIGHEST)
+
+    return compiled(add, tuned=False, donate_argnums=0)
 
 
-def exact_on_device(n: int, items: int, *, tile: int, columns: int, width: int = 2) -> int:
-    """Bytes of an exact fit on an accelerator: the kernel once, its diagonal tiles, the rows (`width` bytes a
-    value), and three blocks of right-hand sides."""
-    padded = -(-n // tile) * tile
-    return 4 * (padded * padded + padded * tile + 3 * padded * columns) + width * padded * items
+@cache
+def _kernel(kernel: gram.Kernel, d: int) -> Callable[..., Any]:
+    return compiled(partial(kernel.matrix, d=d), tuned=False)
+
+
+@cache
+def _weights() -> Callable[..., Any]:
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.scipy.linalg import solve_triangular
+
+    def weights(k: Any, added: Any) -> Any:
+        one = jnp.eye(len(k), dtype=k.dtype)
+        lower = jnp.linalg.cholesky(k + added * one, symmetrize_input=False)
+        half = solve_triangular(lower, one, lower=True)
+        inverse = jnp.matmul(half.T, half, precision=lax.Precision.HIGHEST)
+        off = -inverse / jnp.diagonal(inverse)[None, :]
+        return off * (1 - one), jnp.diagonal(lower)
+
+    return compiled(weights, tuned=False)

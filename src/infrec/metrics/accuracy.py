@@ -16,12 +16,22 @@ if TYPE_CHECKING:
 
 
 def truncated_recall(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.float64]:
-    """The published "HR@k": |top-k ∩ T| / min(|T|, k)."""
+    """The published "HR@k": |top-k ∩ T| / min(|T|, k).
+
+    Args:
+        hit: whether each recommended item was held out, [n, k], from `hits`.
+        held: how many items were held out for each user, [n].
+    """
     return hit.sum(axis=1) / np.clip(held, 1, hit.shape[1])
 
 
 def recall(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.float64]:
-    """HR@k as the paper's appendix on metrics writes it: |top-k ∩ T| / |T|."""
+    """HR@k as the paper's appendix on metrics writes it: |top-k ∩ T| / |T|.
+
+    Args:
+        hit: whether each recommended item was held out, [n, k], from `hits`.
+        held: how many items were held out for each user, [n].
+    """
     return hit.sum(axis=1) / np.maximum(held, 1)
 
 
@@ -29,6 +39,10 @@ def truncated_ndcg(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray
     """NDCG@k of the published numbers (and of trec_eval): the ideal list is no longer than k.
 
     Σ_{hits at rank r} 1/log2(r+1)  /  Σ_{r=1…min(|T|,k)} 1/log2(r+1)
+
+    Args:
+        hit: whether each recommended item was held out, [n, k], from `hits`.
+        held: how many items were held out for each user, [n].
     """
     return _dcg(hit) / _ideal(np.clip(held, 1, hit.shape[1]))
 
@@ -37,6 +51,10 @@ def ndcg(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.float6
     """NDCG@k as the paper's appendix on metrics writes it: the ideal list holds all of T, however long.
 
     Σ_{hits at rank r} 1/log2(r+1)  /  Σ_{r=1…|T|} 1/log2(r+1)
+
+    Args:
+        hit: whether each recommended item was held out, [n, k], from `hits`.
+        held: how many items were held out for each user, [n].
     """
     return _dcg(hit) / _ideal(np.maximum(held, 1))
 

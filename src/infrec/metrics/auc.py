@@ -35,6 +35,11 @@ def pooled_auc_by_user(
     where V is the share of the other side that a score is on the right side of (DeLong's placement values),
     summed by user as in Obuchowski's AUC of clustered data (Biometrics 53, 1997). Their standard deviation
     over √n is the standard error of A when users, not pairs, are drawn at random. Without any pair it is 0.5.
+
+    Args:
+        positives, negatives: scores of held-out items, and of items that were not.
+        positive_user, negative_user: the user of each score, numbered from 0.
+        n_users: how many users there are, also those without a score.
     """
     if not len(positives) or not len(negatives):
         return 0.5, np.full(n_users, 0.5)
@@ -66,7 +71,12 @@ def user_auc(
     """The AUC of each user by themselves, as the paper's appendix on metrics writes it: no sampling.
 
     E_{i+ ∈ T} E_{i− ∈ I∖(T ∪ context)} [φ(u, i+) > φ(u, i−)], equal scores one half. A user for whom there is
-    no such pair gets the 0.5 of a coin. `exclude` is the context; scores are the model's own, unmasked.
+    no such pair gets the 0.5 of a coin.
+
+    Args:
+        scores: the model's own, unmasked, [n, items].
+        held_out: the items of T, CSR [n, items].
+        exclude: the context, CSR [n, items].
     """
     n, items = scores.shape
     held = np.diff(held_out.indptr)

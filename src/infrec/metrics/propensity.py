@@ -18,9 +18,13 @@ def inverse_propensity(
 ) -> NDArray[np.float64]:
     """The weight of each item: w_i = 1 + C (n_i + b)^(−a), C = (ln N − 1)(b + 1)^a.
 
-    n_i: in how many train histories the item stands; N = Σ n_i. The paper's appendix writes it as 1/φ(i),
+    The paper's appendix writes it as 1/φ(i),
     with frequencies "in the dataset"; its code, and so both protocols here, count train. C is never below 0
     (a log of two interactions would make it so).
+
+    Args:
+        item_counts: n_i: in how many train histories each item stands; N = Σ n_i.
+        a, b: the two constants of the propensity model (Jain et al., 2016).
     """
     total = max(1.0, float(np.sum(item_counts)))
     c = max(0.0, np.log(total) - 1.0) * (b + 1.0) ** a
@@ -33,6 +37,12 @@ def propensity_scored_precision_as_published(
     """The published "PSP@k": (Σ_{hits} w_i / m) / (Σ of the m largest w_i over T), m = min(|T|, k).
 
     Only the numerator is divided by m, so that a perfect list scores 1/m and not 1.
+
+    Args:
+        top: lists of item columns from `top_k`, [n, k].
+        hit: whether each recommended item was held out, from `hits`.
+        held_out: the items of T, CSR [n, items].
+        weights: w_i, from `inverse_propensity`.
     """
     m = np.minimum(np.diff(held_out.indptr), top.shape[1])
     best = _sum_of_largest(held_out, weights, m)
@@ -42,7 +52,14 @@ def propensity_scored_precision_as_published(
 def propensity_scored_precision(
     top: NDArray[np.integer], hit: NDArray[np.bool_], held_out: sp.csr_array, weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """PSP@k as the paper's appendix on metrics writes it: (Σ_{hits} w_i / k) / (Σ_{i ∈ T} w_i)."""
+    """PSP@k as the paper's appendix on metrics writes it: (Σ_{hits} w_i / k) / (Σ_{i ∈ T} w_i).
+
+    Args:
+        top: lists of item columns from `top_k`, [n, k].
+        hit: whether each recommended item was held out, from `hits`.
+        held_out: the items of T, CSR [n, items].
+        weights: w_i, from `inverse_propensity`.
+    """
     held = np.diff(held_out.indptr)
     best = _sum_of_largest(held_out, weights, held)
     return _gain(top, hit, weights) / top.shape[1] / np.where(held > 0, best, 1.0)

@@ -31,7 +31,11 @@ _DEFINITIONS: dict[str, tuple[_Metric, _Metric, _Metric]] = {
 
 
 def check_protocol(protocol: str) -> None:
-    """Refuse a protocol that does not exist."""
+    """Refuse a protocol that does not exist.
+
+    Args:
+        protocol: a name; those of `PROTOCOLS` exist.
+    """
     if protocol not in PROTOCOLS:
         raise ConfigError(f"the protocol is {protocol!r}; expected one of {', '.join(PROTOCOLS)}.")
 
@@ -46,7 +50,12 @@ def ranking_metrics(
 ) -> dict[str, NDArray[np.float64]]:
     """HR, NDCG and PSP of each user at each k, in 0…1.
 
-    top: from `top_k`, at least max(k) wide; held_out: CSR [n, items]; weights: from `inverse_propensity`.
+    Args:
+        top: lists from `top_k`, at least max(k) wide.
+        held_out: the items of T, CSR [n, items].
+        weights: w_i, from `inverse_propensity`.
+        k: lengths of the lists that are judged.
+        protocol: `paper-code` or `textbook`.
     """
     check_protocol(protocol)
     hit_rate, gain, scored_precision = _DEFINITIONS[protocol]

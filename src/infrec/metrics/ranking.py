@@ -30,10 +30,13 @@ def top_k(
 ) -> NDArray[np.int64]:
     """The k items with the highest scores of each row, best first; equal scores in the order of the items.
 
-    scores: [n, items], finite, or `SolveError`.
-    exclude: CSR [n, items]; its stored entries never appear, whatever their value.
-    only: bool [items]; nothing else appears.
     Returns [n, k] columns; −1 where a row has fewer than k items left.
+
+    Args:
+        scores: [n, items], finite, or `SolveError`.
+        k: length of the lists.
+        exclude: CSR [n, items]; its stored entries never appear, whatever their value.
+        only: bool [items]; nothing else appears.
     """
     scores = _checked(scores, k, exclude)
     n, items = scores.shape
@@ -53,6 +56,12 @@ def hit_rate_at(
     """HR@k of each row, for choosing settings: `truncated_recall` of `top_k`, the cheap way.
 
     Values lie in 0…1; rows without a held-out item are 0. The paper chooses by the mean of this at k = 100.
+
+    Args:
+        scores: [n, items].
+        exclude: CSR [n, items]; its stored entries never appear.
+        held_out: the items of T, CSR [n, items].
+        k: length of the lists.
     """
     held = np.diff(held_out.indptr)
     rows = np.flatnonzero(held)
@@ -68,7 +77,12 @@ def hit_rate_at(
 
 
 def hits(top: NDArray[np.integer], held_out: sp.csr_array) -> NDArray[np.bool_]:
-    """Whether each recommended item was held out for its user: [n, k] from `top_k`'s list."""
+    """Whether each recommended item was held out for its user: [n, k] from `top_k`'s list.
+
+    Args:
+        top: lists of item columns from `top_k`, [n, k].
+        held_out: the items of T, CSR [n, items].
+    """
     n, items = held_out.shape
     out = np.zeros(top.shape, bool)
     step = max(1, 4 * _BLOCK_ENTRIES // (items + 1))  # a byte per entry here, four in the scores

@@ -70,15 +70,18 @@ class EASE(Recommender):
         x = interactions.matrix
         few = _FEW * x.shape[0] <= x.shape[1]
         progress("gram matrix", 0, 1)
-        rows = x if few else sp.csr_array(x.T)
-        products = gram.gram(rows)
+        by_users = gram.kernel_matrix(gram.Linear(), x) if few else None
+        by_items = ridge.ItemRidge(x, scale="absolute")
         progress("gram matrix", 1, 1)
         for changes in variants:
             model = self.with_settings(**changes)
             try:
                 reg = float(model.settings.reg)
-                factor = ridge.factorise(products, reg=reg, scale="absolute", rows=rows)
-                weights = _from_users(factor, x) if few else zero_diagonal(factor.inverse(consume=True))
+                if by_users is None:
+                    weights = by_items.weights(gram.Linear(), reg)
+                else:
+                    factor = ridge.factorise(by_users, reg=reg, scale="absolute", rows=x)
+                    weights = _from_users(factor, x)
             except InfrecError as failure:
                 yield dict(changes), failure
             else:
@@ -123,13 +126,5 @@ def _from_users(factor: ridge.Factor, x: sp.csr_array) -> NDArray[np.float32]:
         )
     weights = explained.T  # the same symmetric matrix, in C order
     weights /= left[None, :]
-    np.fill_diagonal(weights, 0.0)
-    return weights
-
-
-def zero_diagonal(inverse: NDArray[np.float32]) -> NDArray[np.float32]:
-    """B from P, in place: −P_ij / P_jj off the diagonal."""
-    weights = inverse.T  # the same symmetric matrix, in C order
-    weights /= -np.diagonal(weights).copy()[None, :]
     np.fill_diagonal(weights, 0.0)
     return weights

@@ -9,7 +9,7 @@ gradients): grow the history from nothing to x along t·x and give each item wha
 
 It is the one attribution along that path that adds up to score − baseline, is the same for items that act the
 same, and is zero for items that change nothing. The integral is Gauss–Legendre in float64; ∂Θ comes from
-`kernels.ntk`.
+the kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from infrec.errors import DataError
-from infrec.kernels import gram, ntk
+from infrec.kernels import gram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,7 +92,7 @@ class Contributions:
 
 def contributions(model: InfiniteAE, row: sp.csr_array, columns: NDArray[np.integer]) -> Contributions:
     """For one history (a CSR row) and the columns of some items; the path is walked once for all of them."""
-    depth, d = model.settings.depth, model.log.n_items
+    kernel, d = model.settings.kernel, model.log.n_items
     alpha = model.alpha[:, columns].astype(np.float64)
     train = sp.csr_array(model.centres.matrix, dtype=np.float64)
     norms = gram.squared_norms(train, np.float64)
@@ -100,21 +100,15 @@ def contributions(model: InfiniteAE, row: sp.csr_array, columns: NDArray[np.inte
     mine = train[:, row.indices].tocsc()  # users × my items
     xy, xx = np.asarray(mine @ values).ravel(), float((values**2).sum())
 
-    close = _kernel(xy, xx, norms, d=d, depth=depth)
-    baseline = _kernel(0 * xy, 0.0, norms, d=d, depth=depth) @ alpha
+    close = kernel.from_gram(xy[None, :], np.array([xx]), norms, d=d)[0]
+    baseline = kernel.from_gram(0 * xy[None, :], np.zeros(1), norms, d=d)[0] @ alpha
     by_item = np.zeros((len(values), len(columns)))
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     for t, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        on_product, on_norm = ntk.slopes(t * xy, t * t * xx, norms, d=d, depth=depth)
+        on_product, on_norm = kernel.slopes(t * xy, t * t * xx, norms, d=d)
         slope = mine.T @ (on_product[:, None] * alpha) + 2 * t * values[:, None] * (on_norm @ alpha)
         by_item += weight * values[:, None] * slope
     return Contributions(by_item, close[:, None] * alpha, close, baseline, np.zeros(len(columns)))
-
-
-def _kernel(
-    xy: NDArray[np.float64], xx: float, yy: NDArray[np.float64], *, d: int, depth: int
-) -> NDArray[np.float64]:
-    return ntk.from_gram(xy[None, :], np.array([xx]), yy, d=d, depth=depth, xp=np)[0]
 
 
 def _ordered(columns: dict[str, object], by: NDArray[np.float64]) -> pa.Table:

@@ -32,8 +32,9 @@ from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
-from infrec.kernels import devices, gram, ntk, nystrom, ridge
+from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.kernels.collectives import Team
+from infrec.kernels.ntk import NTK
 from infrec.models.base import Recommender
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explanation, contributions, explain
@@ -44,6 +45,7 @@ from infrec.settings import AUTO, Auto, Settings, setting
 
 DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
 
+GIVEN_CENTRES_GRID = (0.1, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # λ where a summary's users are centres
 _BATCH = 1024  # histories whose kernel with all centres exists at a time
 _OF_NYSTROM = ("centres", "seed")
 _SOLVE_AGAIN = 1000  # up to so many users, α is solved again at loading instead of stored
@@ -74,6 +76,11 @@ class InfiniteAESettings(Settings):
         least=1,
     )
     seed: int = setting(42, "seed of that choice", least=0)
+
+    @property
+    def kernel(self) -> NTK:
+        """Θ between users."""
+        return NTK(self.depth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +150,8 @@ class InfiniteAE(Recommender):
         return self.state.centres
 
     def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
-        """On a summary, λ is tried from the grid that was made with it."""
-        grid = interactions.reg_grid
+        """On a summary, λ is tried from the grid that was made with it; with given centres, from theirs."""
+        grid = interactions.reg_grid if self._given is None else GIVEN_CENTRES_GRID
         return {"reg": grid} if grid and self.settings.reg == AUTO else {}
 
     def path(
@@ -168,9 +175,10 @@ class InfiniteAE(Recommender):
             try:
                 alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or chosen is not None)
             except SolveError as failure:
-                yield dict(changes), ridge.with_cause(failure, interactions.matrix, reg, settings.dtype)
+                cause = ridge.with_cause(failure, settings.kernel, interactions.matrix, reg, settings.dtype)
+                yield dict(changes), cause
                 continue
-            shift = reg * _mean_diagonal(interactions, settings.depth) if chosen is None else None
+            shift = reg * _mean_diagonal(interactions, settings.kernel) if chosen is None else None
             state = InfiniteAEState(chosen or interactions, alpha, shift)
             model = model.with_fit(Fitted(settings, interactions, state, {"solver": solver, "why": why}))
             model._kernel_rows = kernel_rows
@@ -183,14 +191,19 @@ class InfiniteAE(Recommender):
         self, settings: InfiniteAESettings, interactions: Interactions, progress: Progress
     ) -> tuple[Callable[..., NDArray[Any] | None], Interactions | None]:
         """Work done once for all λ: a function from λ to α, and the centres where not all users are."""
-        depth, dtype = settings.depth, settings.dtype
+        kernel, dtype = settings.kernel, settings.dtype
         if settings.solver == "exact":
             progress("kernel", 0, 1)
-            exact = devices.solver(interactions.matrix, depth, dtype)
+            exact = devices.kernel_ridge(interactions.matrix, kernel, dtype)
             progress("kernel", 1, 1)
-            return exact, None
+
+            def solve_for(reg: float, *, solve: bool) -> NDArray[Any] | None:
+                exact.factorise(reg)
+                return exact.solve() if solve else None
+
+            return solve_for, None
         chosen = self._centres_of(interactions)
-        features = nystrom.Features.of(chosen.matrix, depth=depth, dtype=dtype)
+        features = nystrom.Features.of(chosen.matrix, kernel, dtype=dtype)
         sums = nystrom.accumulate(
             nystrom.same(interactions.matrix),
             features,
@@ -261,7 +274,7 @@ class InfiniteAE(Recommender):
     def kernel(self, histories: sp.csr_array) -> NDArray[np.floating[Any]]:
         """Θ between histories and the centres."""
         _ = self.alpha  # solved, if it was not
-        return self.state.compared.kernel(histories, depth=self.settings.depth)
+        return self.state.compared.kernel_rows(self.settings.kernel, histories)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         if histories.shape[0] <= _BATCH:
@@ -362,7 +375,7 @@ class InfiniteAE(Recommender):
         )
 
 
-def _mean_diagonal(interactions: Interactions, depth: int) -> float:
+def _mean_diagonal(interactions: Interactions, kernel: NTK) -> float:
     """tr K / n."""
-    norms = gram.squared_norms(interactions.matrix)
-    return float(np.mean(ntk.diagonal(norms, d=interactions.n_items, depth=depth), dtype=np.float64))
+    diagonal = kernel.diagonal(gram.squared_norms(interactions.matrix), d=interactions.n_items)
+    return float(np.mean(diagonal, dtype=np.float64))

@@ -151,7 +151,7 @@ class _Fit:
 
     def _pass(self, centres: sp.csr_array) -> tuple[nystrom.Features, ShardedSums]:
         """Every user, added up in the features over these centres."""
-        features = nystrom.Features.of(centres, depth=self.settings.depth, dtype=self.settings.dtype)
+        features = nystrom.Features.of(centres, self.settings.kernel, dtype=self.settings.dtype)
         sums = ShardedSums(features, self.items, self.team)
         self.weights[:] = 0
         sums.take(self._blocks(features.block), self._rounds(features.block))
@@ -266,7 +266,7 @@ class _Fit:
         centres = gram.Centres.of(features.rows, features.dtype)
         step = max(1, _JUDGED // self.team.count)
         starts = range(0, int(max(self.judges_of)), step)
-        kernels = [centres.kernel(shown[at : at + step], depth=features.depth) for at in starts]
+        kernels = [centres.kernel_rows(features.kernel, shown[at : at + step]) for at in starts]
         best, best_score, candidates = None, -1.0, []
         for reg in self.variants:
             alpha, error = self._solved(system, features, float(reg))

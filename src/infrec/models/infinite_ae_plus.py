@@ -24,7 +24,7 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import SolveError
-from infrec.kernels import devices, gram, nystrom
+from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.models import centres
 from infrec.models.base import Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
@@ -109,17 +109,15 @@ class InfiniteAEPlusSettings(Settings):
 # Candidates share what they can: a kernel serves every λ and target power of its weighting, and what changes
 # only the end of the computation (weight of the item side, popularity) reuses the scores before it. So
 # settings that cost a kernel, then a solve, come first and once; cheap ones until nothing changes.
+_ROUNDS = (
+    ("reg", "item_weight", "popularity_power", "user_power", "item_power", "depth", "reg", "target_power"),
+    ("item_depth", "item_reg", "item_weight", "popularity_power", "reg"),
+    ("item_weight", "popularity_power", "reg"),
+)
 LADDERS = ladder.Ladders(
     values=InfiniteAEPlusSettings.search_space(),
     start=InfiniteAEPlusSettings.fallbacks(),  # good on most data
-    rounds=(
-        (
-            "reg", "item_weight", "popularity_power", "user_power", "item_power", "depth", "reg",
-            "target_power",
-        ),  # fmt: skip
-        ("item_depth", "item_reg", "item_weight", "popularity_power", "reg"),
-        ("item_weight", "popularity_power", "reg"),
-    ),
+    rounds=_ROUNDS,
     idle={"item_weight": ("item_reg", "item_depth")},
     scaled_by={"depth": "reg", "item_depth": "item_reg"},  # a deeper kernel has a larger diagonal
 )
@@ -260,7 +258,7 @@ class InfiniteAEPlus(Recommender):
     ) -> NDArray[Any]:
         """α of a few users who stand for all (Nyström), in one pass over everybody."""
         s: Any = self.settings
-        features = nystrom.Features.of(inputs, depth=s.depth, dtype=s.dtype)
+        features = nystrom.Features.of(inputs, s.core().settings.kernel, dtype=s.dtype)
         item_columns = scales.of_items(s.item_power)
 
         def blocks() -> Any:
@@ -285,7 +283,7 @@ class InfiniteAEPlus(Recommender):
         """The item side's weights; α takes in, in place, what the item side makes of the user side."""
         s: Any = self.settings
         progress("item side", 0, 1)
-        weights = ItemSide(matrix, scales, s.item_depth).weights(s.item_reg)
+        weights = ItemSide(matrix, scales).weights(s.item_depth, s.item_reg)
         ours = float(by_users.std())
         rows = gram.scaled(matrix[sample], scales.of_rows(matrix[sample], s.target_power))
         of_histories = float(gram.sparse_times(rows, weights).std())
@@ -370,7 +368,7 @@ class InfiniteAEPlus(Recommender):
         self.settings.core()._check_size(interactions)
         if self.settings.item_weight not in (AUTO, 0):
             machine.require_memory(
-                ItemSide.needs(interactions.n_items),
+                ridge.ItemRidge.needs(interactions.n_items),
                 f"the item side of {self.name} over {interactions.n_items:,} items",
                 "leave it out (item_weight=0; `--set item_weight=0`), or use a machine with more memory",
             )

@@ -67,7 +67,7 @@ class Trial:
     _by_items: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
     _completed: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
     _weights: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
-    _item_sides: OrderedDict[int, ItemSide] = field(default_factory=OrderedDict)
+    _item_side: ItemSide | None = None
 
     def __post_init__(self) -> None:
         self.scales = Scales.of(self.matrix)
@@ -122,7 +122,7 @@ class Trial:
             judges = side.fitted(alpha, *at, self.rows)
         else:
             inputs = self.scales.weigh(self.seen, s["user_power"], s["item_power"])
-            judges = gram.kernel(inputs, side.inputs, depth=s["depth"], dtype=self.dtype) @ alpha
+            judges = side.solver.predict(inputs, alpha)
         return Scores(judges * columns, side.fitted(alpha, *at, self.sample) * columns)
 
     def _new_by_items(self, s: Settings) -> Any:
@@ -137,8 +137,9 @@ class Trial:
         return Scores(devices.product(given.judges, weights), given.sample @ weights)
 
     def _new_weights(self, depth: int, reg: float) -> Any:
-        side = _cached(self._item_sides, 1, depth, lambda: ItemSide(self.matrix, self.scales, depth))
-        return side.weights(reg)
+        if self._item_side is None:
+            self._item_side = ItemSide(self.matrix, self.scales)
+        return self._item_side.weights(depth, reg)
 
     def _judged(
         self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32]

@@ -20,7 +20,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.errors import SolveError
-from infrec.kernels import devices, resident, ridge_gpu
+from infrec.kernels import devices
+from infrec.kernels.device_arrays import compiled, coordinates
+from infrec.kernels.gram import Kernel
+from infrec.kernels.ntk import NTK
+from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
 from infrec.models.two_sides import ItemSide, UserSide
 from infrec.search import criterion
@@ -55,7 +59,7 @@ class DeviceTrial(Trial):
         )
         self._asked = sp.csr_array(sp.vstack([self._judges, self.matrix[self.sample]], format="csr"))
         self._do = _functions(len(self.sample))
-        stored = ridge_gpu.coordinates(self._asked, _power(self._asked.nnz), outside=self._asked.shape[0])
+        stored = coordinates(self._asked, _power(self._asked.nnz), outside=self._asked.shape[0])
         self._histories, self._seen = self._do.lay_out(*stored, self._asked.shape)
         own = np.pad(self.rows, (0, count - len(self.rows))) if self.context is None else self.rows[:0]
         self._at = jax.device_put(np.concatenate([own, self.sample]).astype(np.int32))
@@ -63,7 +67,7 @@ class DeviceTrial(Trial):
         more = (0, max(_PAIRS, _power(self.held.nnz)) - self.held.nnz)
         pairs = (np.pad(each.astype(np.int32), more) for each in (self._owner, self.held.indices))
         self._pairs = tuple(jax.device_put(each.reshape(-1, _PAIRS)) for each in pairs)
-        self._columns: resident.Columns | None = None
+        self._item_ridge: TiledItemRidge | None = None
 
     @staticmethod
     def fits(n: int, items: int, dtype: str, *, trials: int) -> bool:
@@ -73,13 +77,15 @@ class DeviceTrial(Trial):
         judges = ENOUGH + _ROUND
         # 3 + 2 + 2 parts, the histories, which are seen, their sum with its mask, and a block of its lines.
         scores = 12 * (judges + SAMPLE) * items
-        kernels = _KERNELS * resident.Rows.needs(n, items) + 8 * judges * n
-        weights = resident.Columns.needs(n, items) + 8 * items * items
+        kernels = _KERNELS * TiledRidge.needs(n, items, stays=True) + 8 * judges * n
+        weights = TiledItemRidge.needs(n, items) + 8 * items * items
         return devices.has_room(trials * (kernels + weights + 4 * scores))
 
     # ---- parts ---------------------------------------------------------------------------------------------
     def _new_user_side(self, depth: int, user_power: float, item_power: float) -> UserSide:
-        solver = resident.Rows
+        def solver(x: sp.csr_array, kernel: Kernel, dtype: str) -> TiledRidge:
+            return TiledRidge(x, kernel, stays=True)
+
         return UserSide(self.matrix, self.scales, depth, user_power, item_power, self.dtype, solver)
 
     def _new_by_users(self, s: Settings) -> _Scores:
@@ -110,9 +116,9 @@ class DeviceTrial(Trial):
         return _Scores(both, float(spread))
 
     def _new_weights(self, depth: int, reg: float) -> Any:
-        if self._columns is None:
-            self._columns = resident.Columns(ItemSide.inputs(self.matrix, self.scales))
-        return self._columns.weights(depth, reg)
+        if self._item_ridge is None:
+            self._item_ridge = TiledItemRidge(ItemSide.inputs(self.matrix, self.scales))
+        return self._item_ridge.weights(NTK(depth), reg)
 
     def _of_rows(self, s: Settings) -> NDArray[np.float32]:
         return self.scales.of_rows(self._asked, s["target_power"]).astype(np.float32)
@@ -187,9 +193,9 @@ def _functions(sample: int) -> SimpleNamespace:
 
     return SimpleNamespace(
         lay_out=jax.jit(lay_out, static_argnums=3),
-        by_users=ridge_gpu.compiled(by_users, tuned=False),
-        product=ridge_gpu.compiled(product, tuned=False),
-        rank=ridge_gpu.compiled(rank, tuned=False),
+        by_users=compiled(by_users, tuned=False),
+        product=compiled(product, tuned=False),
+        rank=compiled(rank, tuned=False),
     )
 
 

@@ -10,9 +10,7 @@ CPU, with the same bits.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
@@ -22,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from infrec.checkpoints import Interrupted, RunDirectory, asked_to_stop, fingerprint
+from infrec import checkpoints
+from infrec.checkpoints import CheckpointedLoop, fingerprint
 from infrec.errors import SolveError
 from infrec.models import batches
 from infrec.models.batches import Batch, Log, Pairs, Sizes
@@ -45,7 +44,6 @@ Params = dict[str, Any]  # name → array
 Validate = Callable[[Any], float]
 
 STEPS_OF_AN_EPOCH = 16  # at least: a small log is gone over several times
-SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _ADAM = optax.scale_by_adam()
 
 
@@ -205,7 +203,7 @@ class Training:
         self.best_epoch = 0
         self.loss = float("nan")
         self._best: dict[str, np.ndarray] | None = None
-        self._directory = None if checkpoint is None else RunDirectory(checkpoint)
+        self._checkpoints = CheckpointedLoop("training", self, checkpoint)
 
     @property
     def done(self) -> bool:
@@ -239,9 +237,7 @@ class Training:
     ) -> Training:
         """Train up to this epoch (or to the end), asking `validate` how good the model is now and then."""
         until = self.epochs if until is None else min(until, self.epochs)
-        with ExitStack() as stack:
-            stop = self._open(stack)
-            saved = time.monotonic()
+        with self._checkpoints:
             if self.epoch < until and not self.done:  # the first epoch is compiled before it is done
                 progress(f"train {self._model.name}", self.epoch, self.epochs)
             while self.epoch < until and not self.done:
@@ -253,18 +249,7 @@ class Training:
                     self._judge(validate)
                 shown = {"validation": self.scores[-1][1]} if self.scores else {}
                 progress(f"train {self._model.name}", self.epoch, self.epochs, loss=self.loss, **shown)
-                if self._directory is None:
-                    continue
-                asked = stop is not None and stop.is_set()
-                waited = time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
-                if asked or validated or waited or self.done:
-                    self._save(self._directory)
-                    saved = time.monotonic()
-                if asked:
-                    raise Interrupted(
-                        f"stopped at epoch {self.epoch} of {self.epochs}; the checkpoint in "
-                        f"{self._directory.path} resumes from there."
-                    )
+                self._checkpoints.after_part(save=validated or self.done)
         return self
 
     def _advance(self) -> None:
@@ -289,53 +274,39 @@ class Training:
         return {name: np.array(array) for name, array in self._state.params.items()}
 
     # ---- checkpoints ---------------------------------------------------------------------------------------
-    def _open(self, stack: ExitStack) -> Any:
-        if self._directory is None:
-            return None
-        stack.enter_context(self._directory)
-        if self.epoch == 0:
-            found = self._directory.load(resume=True, identity=self._identity())
-            if found is not None:
-                with found.understood():
-                    self._restore(found)
-        return stack.enter_context(asked_to_stop())
+    @property
+    def position(self) -> str:
+        """Where it stands, for the message of an interruption."""
+        return f"epoch {self.epoch} of {self.epochs}"
 
-    def _identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
+        """Model, settings and data, which a checkpoint must agree on."""
         settings = {name: str(value) for name, value in self._model.selected.items()}
         judged_by = () if self.fixed else self._judged_by  # where the epochs are fixed, nothing is judged
         validation = " ".join(map(fingerprint, judged_by)) or None
         data = fingerprint(self._log.matrix)
         return {"model": self._model.name, "data": data, "validation": validation, **settings}
 
-    def _save(self, directory: RunDirectory) -> None:
-        adam = self._state.adam
-        groups = {"params": self._state.params, "mean": adam.mu, "square": adam.nu, "best": self._best or {}}
-        arrays = {
-            f"{group}.{name}": np.asarray(array) for group, of in groups.items() for name, array in of.items()
-        }
+    def checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Figures and arrays of a checkpoint."""
         facts = {
             "epoch": self.epoch, "loss": self.loss, "scores": self.scores, "best_score": self.best_score,
-            "best_epoch": self.best_epoch, "count": int(adam.count),
+            "best_epoch": self.best_epoch,
         }  # fmt: skip
-        directory.save({"identity": self._identity(), "training": facts}, arrays)
+        trees = {"now": self._state, "best": self._best or {}}
+        return facts, checkpoints.to_arrays(trees)
 
-    def _restore(self, found: Artifact) -> None:
-        shapes = {name: array.shape for name, array in self._state.params.items()}
-
-        def group(prefix: str) -> dict[str, np.ndarray]:
-            return {name: found.array(f"{prefix}.{name}", *shape) for name, shape in shapes.items()}
+    def restore(self, found: Artifact) -> None:
+        """Go on from a checkpoint."""
 
         def at_epoch(name: str, value: Any) -> int:
             if found.checked_number(name, value, whole=True) > self.epochs:
                 raise found.unsound(f"{name} is {value}, after the last of {self.epochs} epochs")
             return int(value)
 
-        facts = found.manifest["training"]
+        facts = found.manifest["state"]
         self.epoch, self.best_epoch = (at_epoch(name, facts[name]) for name in ("epoch", "best_epoch"))
-        count = found.number("training", "count", whole=True)
-        if count != self.epoch * self.steps:
-            raise found.unsound(f"{count} steps are not those of {self.epoch} epochs")
-        self.loss = found.number("training", "loss", least=-math.inf)
+        self.loss = found.number("state", "loss", least=-math.inf)
         self.scores = [
             (
                 at_epoch("a score's epoch", epoch),
@@ -345,12 +316,10 @@ class Training:
         ]
         self.best_score = None
         if facts["best_score"] is not None:
-            self.best_score = found.number("training", "best_score", least=-math.inf)
-        params, mean, square = (
-            {name: jnp.asarray(array) for name, array in group(prefix).items()}
-            for prefix in ("params", "mean", "square")
-        )
-        if any((array < 0).any() for array in square.values()):
-            raise found.unsound("a mean of squares is negative")
-        self._state = State(params, optax.ScaleByAdamState(jnp.int32(count), mean, square))
-        self._best = None if self.best_score is None else group("best")
+            self.best_score = found.number("state", "best_score", least=-math.inf)
+        like = {"now": self._state, "best": {} if self.best_score is None else self._state.params}
+        trees: Any = checkpoints.from_arrays(found, like)
+        self._state = jax.tree.map(jnp.asarray, trees["now"])
+        self._best = trees["best"] or None
+        if self._state.adam.count != self.epoch * self.steps:
+            raise found.unsound(f"{self._state.adam.count} steps are not those of {self.epoch} epochs")

@@ -26,8 +26,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.kernels import devices, gram, ntk, resident, ridge
-from infrec.models.ease import zero_diagonal
+from infrec.kernels import devices, gram, ridge
+from infrec.kernels.ntk import NTK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,23 +82,20 @@ class UserSide:
         user_power: float,
         item_power: float,
         dtype: str,
-        solver: Callable[..., Any] | None = None,
+        solver: Callable[[sp.csr_array, gram.Kernel, str], ridge.KernelRidge] = devices.kernel_ridge,
     ) -> None:
-        """solver: what solves the weighted histories' kernel, where that is not `devices.solver`."""
+        """solver: what solves the weighted histories' kernel."""
         self.matrix, self.scales, self.item_power = matrix, scales, item_power
         self.inputs = scales.weigh(matrix, user_power, item_power)
         self._own = scales.of_rows(matrix, user_power)
         norms = gram.squared_norms(self.inputs, dtype).astype(np.float64)  # as the solver has them
-        self.mean_diagonal = float(np.mean(ntk.diagonal(norms, d=matrix.shape[1], depth=depth)))
-        self.solver: Any = (
-            devices.solver(self.inputs, depth, dtype) if solver is None else solver(self.inputs, depth)
-        )
+        self.mean_diagonal = float(np.mean(NTK(depth).diagonal(norms, d=matrix.shape[1])))
+        self.solver = solver(self.inputs, NTK(depth), dtype)
 
     def solve(self, reg: float, target_power: float) -> NDArray[Any]:
         """α, whose columns carry the items' weights: scores are K α · popularity^item_power."""
-        alpha = self.solver(reg, rows=self.scales.of_rows(self.matrix, target_power) / self._own)
-        assert alpha is not None
-        return alpha
+        self.solver.factorise(reg)
+        return self.solver.solve(self.scales.of_rows(self.matrix, target_power) / self._own)
 
     def fitted(
         self, alpha: NDArray[Any], reg: float, target_power: float, rows: NDArray[np.integer]
@@ -116,20 +113,15 @@ class UserSide:
 
 
 class ItemSide:
-    """The kernel between the items of a log, of one depth; weights for any μ."""
+    """The kernel between the items of a log; weights for any depth and μ."""
 
-    def __init__(self, matrix: sp.csr_array, scales: Scales, depth: int) -> None:
-        weighted, self._depth = self.inputs(matrix, scales), depth
-        self._there = resident.Columns(weighted) if resident.Columns.fits(*weighted.shape) else None
-        if self._there is None:
-            self._items = sp.csr_array(weighted.T)
-            self._kernel = gram.kernel(self._items, depth=depth)
+    def __init__(self, matrix: sp.csr_array, scales: Scales) -> None:
+        self._ridge = devices.item_ridge(self.inputs(matrix, scales))
 
-    def weights(self, reg: float) -> NDArray[np.float32]:
+    def weights(self, depth: int, reg: float) -> NDArray[np.float32]:
         """B, items × items."""
-        if self._there is not None:
-            return np.array(self._there.weights(self._depth, reg))
-        return zero_diagonal(ridge.factorise(self._kernel, reg=reg, rows=self._items).inverse(consume=True))
+        weights = self._ridge.weights(NTK(depth), reg)
+        return weights if isinstance(weights, np.ndarray) else np.array(weights)
 
     @staticmethod
     def inputs(matrix: sp.csr_array, scales: Scales) -> sp.csr_array:
@@ -137,10 +129,5 @@ class ItemSide:
         return gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER))
 
     @staticmethod
-    def needs(n_items: int) -> int:
-        """Bytes of the kernel, its factor and two sets of weights."""
-        return 4 * 4 * n_items * n_items
-
-    @classmethod
-    def fits(cls, n_items: int) -> bool:
-        return machine.memory_fits(cls.needs(n_items), machine.memory_available())
+    def fits(n_items: int) -> bool:
+        return machine.memory_fits(ridge.ItemRidge.needs(n_items), machine.memory_available())

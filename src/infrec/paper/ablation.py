@@ -8,10 +8,10 @@ from typing import Any
 
 from infrec.paper.cells import Cell
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Plan, unusual
-from infrec.paper.names import number
 from infrec.paper.records import Record
 from infrec.paper.results import Results, Row
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.numbers import number
 
 USERS = 500
 SHARP = 0.7  # τ at which a Gumbel summary is nearly discrete, so that γ and λ₂ have something to decide

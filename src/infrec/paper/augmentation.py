@@ -5,9 +5,9 @@ from __future__ import annotations
 from infrec.paper import scaling
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, Cell, Data, pairs
 from infrec.paper.experiment import QUICK_EPOCHS, Experiment, Plan
-from infrec.paper.names import number
 from infrec.paper.results import Results, Rows
 from infrec.report.document import Claim, Findings, Table, claim
+from infrec.report.numbers import number
 
 MODEL = "ease"
 PRACTICAL = 0.9  # of the quality on all users

@@ -16,6 +16,7 @@ from typing import Any
 FULL, DISTILLED = "full", "distill-cf"
 PERIODS = "periods"  # no split: the log cut by time, a model carried through it
 GENERATED = "ar-cf"
+HEURISTICS = ("interaction-rns", "user-rns", "head-user", "svp-cf")
 LEARNT = (DISTILLED, GENERATED)  # sources whose users are made step by step
 DEFAULT_MODE = "discrete"
 TARGETS = "own"  # as in the paper: a summary is trained on what users have, not on what others predict

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from infrec.paper import table1
 from infrec.paper.cells import Cell, Data
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.names import listed, name
 from infrec.paper.results import Results, join
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.numbers import label, listed
 
 Kind = Literal["users", "items"]
 METRIC = "HR@100"
@@ -84,7 +84,7 @@ def table(results: Results, dataset: str, kind: Kind) -> Table:
     best = [max(own[at]["value"] for own in of_models.values()) for at in range(len(first))]
     lines: tuple[tuple[str | Value, ...], ...] = tuple(
         (
-            name(model),
+            label(model),
             *(
                 Value(METRIC, b["value"], b["interval"][0], b["interval"][1], best=b["value"] == best[at])
                 for at, b in enumerate(own)
@@ -112,9 +112,9 @@ def leads(results: Results, dataset: str) -> Claim:
         best = max(rivals, key=lambda model: rivals[model][place]["value"])
         mine, theirs = ours[place]["value"], rivals[best][place]["value"]
         led.append(mine >= theirs)
-        parts.append(f"{words} {mine:.2f} against {name(best)} {theirs:.2f}")
+        parts.append(f"{words} {mine:.2f} against {label(best)} {theirs:.2f}")
     absent = [model for model in table1.COMPETITORS if model not in bins(results, dataset, "users")]
-    note = f" (not measured: {listed([name(model) for model in absent])})" if absent else ""
+    note = f" (not measured: {listed([label(model) for model in absent])})" if absent else ""
     return claim(
         text, dataset, False if not all(led) else None if absent else True, "; ".join(parts) + f"{note}."
     )

@@ -12,9 +12,9 @@ from infrec.paper import published
 from infrec.paper.cells import DISTILLED, PERIODS, Cell, Data, pairs
 from infrec.paper.continual_strategies import STRATEGIES
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Plan
-from infrec.paper.names import listed, name, number
 from infrec.paper.results import Results, Row, Rows, data_of
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.numbers import label, listed, number
 
 MODEL = "mvae"
 COUNT, QUICK_COUNT = 17, 3  # periods
@@ -57,19 +57,19 @@ def beats(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     if ours is None or any(rival not in found for rival in RIVALS):
         return claim(text, dataset, None, "not every strategy is measured yet.")
     beaten = [rival for rival in RIVALS if ours.value > found[rival].value]
-    told = "; ".join(f"{name(s)} {number(metric, found[s].value)}" for s in STRATEGIES if s in found)
+    told = "; ".join(f"{label(s)} {number(metric, found[s].value)}" for s in STRATEGIES if s in found)
     return claim(
         text,
         dataset,
         len(beaten) == len(RIVALS),
-        f"mean {metric}: {told}. Distill-CF is ahead of {listed([name(each) for each in beaten])}.",
+        f"mean {metric}: {told}. Distill-CF is ahead of {listed([label(each) for each in beaten])}.",
     )
 
 
 def figure(dataset: str, rows: Rows) -> Figure:
     """A place for each strategy; the bars are 95 % intervals."""
     there = [strategy for strategy in STRATEGIES if rows.where(source=strategy)]
-    ticks = tuple((float(at), name(strategy).removesuffix(" (0/1)")) for at, strategy in enumerate(there))
+    ticks = tuple((float(at), label(strategy).removesuffix(" (0/1)")) for at, strategy in enumerate(there))
 
     def panel(metric: str) -> Panel:
         series = []
@@ -99,7 +99,7 @@ def table(dataset: str, rows: Rows) -> Table:
         own = rows.where(source=strategy)
         if not own:
             continue
-        line: list[str | Value] = [name(strategy)]
+        line: list[str | Value] = [label(strategy)]
         for metric in published.METRICS:
             row = own.get(metric=metric)
             best = max((r.value for r in rows.where(metric=metric)), default=None)
@@ -199,7 +199,7 @@ def most_periods(dataset: str, found: Periods, metric: str = "HR@10") -> Claim:
     best = sum(
         own > max(others) for own, others in zip(ours, zip(*map(values, RIVALS), strict=True), strict=True)
     )
-    told = ", ".join(f"{name(rival)} in {count}" for rival, count in leads.items())
+    told = ", ".join(f"{label(rival)} in {count}" for rival, count in leads.items())
     return claim(
         text,
         dataset,
@@ -244,7 +244,7 @@ def period_table(dataset: str, found: Periods, metric: str = "HR@10") -> Table:
             value, (low, high) = one["metrics"][metric], one["intervals"][metric]
             line.append(Value(metric, value, low, high, best=value == best))
         lines.append(tuple(line))
-    head = ("period", "users", "of items never seen", *(name(strategy) for strategy in found))
+    head = ("period", "users", "of items never seen", *(label(strategy) for strategy in found))
     return Table(f"{dataset}: {metric} on each period, by strategy.", head, tuple(lines))
 
 

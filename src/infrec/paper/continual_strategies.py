@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from infrec import artifacts
+from infrec.checkpoints import CheckpointedLoop
 from infrec.data import Interactions, datasets
 from infrec.errors import DataError
 from infrec.paper.cells import TARGETS, Cell
@@ -35,13 +35,13 @@ from infrec.splits import ahead, hide, periods
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from infrec.contents import Artifact
     from infrec.models.batches import PaddedSizes
     from infrec.paper.ader import UpdatedMVAE
 
 STRATEGIES = ("joint", "individual", "fine-tune", "ader", "distill-cf")
 FROM_THE_BEGINNING = ("joint", "individual")
 HIDDEN = 0.1  # of a period, to stop on
-CHECKPOINT = "checkpoint of periods"
 ROOMS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # periods that a compiled function of `joint` is made for
 
 
@@ -113,11 +113,11 @@ def run(
     budget = round(settings["exemplars"] / 100 * logs[0].n_interactions)
     place = folder / f"{cell.hash}.periods"
     walk = Walk(cell, logs, budget, watch, progress)
-    walk.state = _restored(place, walk.state)
-    while walk.state.done < len(logs) - 1:
-        progress("periods", walk.state.done, len(logs) - 1)
-        walk.step()
-        _save(place, walk.state)
+    with CheckpointedLoop("walk through periods", walk, place, signals=False) as checkpoints:
+        while walk.state.done < len(logs) - 1:
+            progress("periods", walk.state.done, len(logs) - 1)
+            walk.step()
+            checkpoints.after_part(save=True)
     shutil.rmtree(place, ignore_errors=True)
     log = timeline(cell.dataset)
     about = {
@@ -286,42 +286,43 @@ class Walk:
         state.summary = {name: value for name, value in made.about.items() if name != "history"}
         return made.matrix
 
+    # ---- checkpoints -------------------------------------------------------------------------------------
+    @property
+    def position(self) -> str:
+        """Where it stands."""
+        return f"period {self.state.done + 1} of {len(self.logs)}"
 
-def _in_rows(matrix: sp.csr_array, rows: NDArray[np.int64], shape: tuple[int, int]) -> sp.csr_array:
-    coo = matrix.tocoo()
-    return sp.csr_array((coo.data, (rows[coo.row], coo.col)), shape=shape)
+    def identity(self) -> dict[str, Any]:
+        """The cell, of which a checkpoint must be."""
+        return {"cell": self.cell.hash}
 
+    def checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The state as figures and arrays."""
+        state = self.state
+        arrays = {f"parameter.{name}": np.asarray(array) for name, array in state.parameters.items()}
+        arrays["known"] = state.known
+        if state.exemplars is not None and state.taught is not None:
+            arrays["taught"] = state.taught
+            arrays |= {f"exemplars.{n}": getattr(state.exemplars, n) for n in ("data", "indices", "indptr")}
+        facts = {name: getattr(state, name) for name in ("done", "steps", "summary", "measured")}
+        return facts, arrays
 
-# ---- from one process to the next --------------------------------------------------------------------------
-def _save(place: Path, state: State) -> None:
-    arrays = {f"parameter.{name}": np.asarray(array) for name, array in state.parameters.items()}
-    arrays["known"] = state.known
-    if state.exemplars is not None and state.taught is not None:
-        arrays["taught"] = state.taught
-        arrays |= {f"exemplars.{n}": getattr(state.exemplars, n) for n in ("data", "indices", "indptr")}
-    facts = {
-        "done": state.done,
-        "steps": state.steps,
-        "summary": state.summary,
-        "measured": state.measured,
-    }
-    artifacts.write(place, kind=CHECKPOINT, manifest={"state": facts}, arrays=arrays)
-
-
-def _restored(place: Path, state: State) -> State:
-    if not artifacts.is_artifact(place):
-        return state
-    found = artifacts.read(place, kind=CHECKPOINT)
-    with found.understood():
-        arrays, prefix = found.arrays, "parameter."
+    def restore(self, found: Artifact) -> None:
+        """Go on from a checkpoint."""
+        arrays, prefix, known = found.arrays, "parameter.", self.state.known
         exemplars = None
         if "taught" in arrays:
             rows = len(found.array("exemplars.indptr", None, kind="i")) - 1
-            exemplars = found.csr("exemplars", "data", rows, len(state.known))
-        return State(
-            known=found.array("known", len(state.known), kind=state.known.dtype.kind),
+            exemplars = found.csr("exemplars", "data", rows, len(known))
+        self.state = State(
+            known=found.array("known", len(known), kind=known.dtype.kind),
             parameters={n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)},
             exemplars=exemplars,
             taught=arrays.get("taught"),
             **found.manifest["state"],
         )
+
+
+def _in_rows(matrix: sp.csr_array, rows: NDArray[np.int64], shape: tuple[int, int]) -> sp.csr_array:
+    coo = matrix.tocoo()
+    return sp.csr_array((coo.data, (rows[coo.row], coo.col)), shape=shape)

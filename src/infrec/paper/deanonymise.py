@@ -22,12 +22,12 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.names import name
 from infrec.paper.noise import flip
 from infrec.paper.results import Results, Row, Rows
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.numbers import label
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -226,11 +226,11 @@ def table(dataset: str, rows: Rows, levels: Sequence[Level]) -> Table:
         lines.append(tuple(line))
     head = (
         "attacker's copy",
-        *(name(source) for source in there),
+        *(label(source) for source in there),
         "by popularity alone",
-        f"{name(SAMPLED)}: taken for another",
-        f"{name(SAMPLED)}: strangers claimed",
-        f"{name(DISTILLED)}: missing items named",
+        f"{label(SAMPLED)}: taken for another",
+        f"{label(SAMPLED)}: strangers claimed",
+        f"{label(DISTILLED)}: missing items named",
     )
     users = rows.where(source=SAMPLED).every("users")
     size = f" of {users[0]:,} users" if users else ""
@@ -251,7 +251,7 @@ def nothing_against_everybody(dataset: str, rows: Rows, level: Level) -> Claim:
     there = [(source, row) for source, row in made if row is not None]
     if sampled is None or not there:
         return claim(text, dataset, None, "nothing measured yet.")
-    parts = [f"{name(source)} {row.value:.2f} %" for source, row in [(SAMPLED, sampled), *there]]
+    parts = [f"{label(source)} {row.value:.2f} %" for source, row in [(SAMPLED, sampled), *there]]
     popular = by_popularity(rows, level)
     alone = f"; popularity alone would name the missing items of {popular.value:.2f} %" if popular else ""
     return claim(
@@ -301,7 +301,7 @@ def whatever_the_noise(dataset: str, rows: Rows) -> Claim:
         shares = [row for level in NOISE_LEVELS if (row := found(rows, source, level)) is not None]
         if shares:
             worst.append(max(row.value for row in shares))
-            parts.append(f"{name(source)} {shares[0].value:.2f} % without noise, at most {worst[-1]:.2f} %")
+            parts.append(f"{label(source)} {shares[0].value:.2f} % without noise, at most {worst[-1]:.2f} %")
     if not parts:
         return claim(text, dataset, None, "nothing measured yet.")
     return claim(text, dataset, max(worst) <= NOBODY, "; ".join(parts) + ".")

@@ -7,9 +7,9 @@ import json
 from infrec.paper import published
 from infrec.paper.cells import Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.names import number
 from infrec.paper.results import Results, Row, Rows
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.numbers import number
 
 DEPTHS = (1, 2, 3, 4, 5, 6)
 QUICK_DEPTHS = (1, 2, 4)

@@ -7,9 +7,9 @@ from typing import Any
 
 from infrec.paper.cells import FULL, Cell, Data, Fit, pairs
 from infrec.paper.experiment import BEYOND, Experiment, Plan
-from infrec.paper.names import number
 from infrec.paper.results import Results
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.numbers import number
 
 USERS = 500
 DELTA = 1e-6

@@ -116,22 +116,20 @@ def _data(
         )
         chosen, about = made, summary_facts(made)
     elif cell.data.source != FULL:
-        chosen = _sample(train, cell.data, cell.seed, progress)
+        from infrec.samplers import sample
+
+        chosen = sample(
+            train,
+            strategy=cell.data.source,
+            users=cell.data.users,
+            seed=cell.seed,
+            progress=progress,
+            **dict(cell.data.settings),
+        )
     if cell.data.source == GENERATED:
         about = {"realism": realism(chosen, train, cell)}
     size = {"users": chosen.n_users, "items": chosen.n_items, "interactions": chosen.n_interactions}
     return chosen, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
-
-
-def _sample(train: Interactions, data: Data, seed: int, progress: Progress) -> Interactions:
-    from infrec.data import grids
-    from infrec.data.summary import Summary
-    from infrec.samplers import sample
-
-    chosen = sample(
-        train, strategy=data.source, users=data.users, seed=seed, progress=progress, **dict(data.settings)
-    )
-    return Summary.of(chosen, about={"reg_grid": grids.SAMPLE}, kind="sample")
 
 
 def realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
@@ -375,8 +373,6 @@ def audit_cell(
 def _release(
     cell: Cell, split: Split, folder: Path, progress: Progress
 ) -> tuple[Interactions, dict[str, Any]]:
-    from infrec.data import grids
-    from infrec.data.summary import Summary
     from infrec.samplers import sample
 
     train, about = split.train, {}
@@ -393,10 +389,7 @@ def _release(
     elif cell.data.source == FULL:
         released = noisy_popularity(train, float(dict(cell.data.settings)["noise_multiplier"]), cell.seed)
     else:
-        drawn = sample(train, strategy=cell.data.source, users=cell.data.users, seed=cell.seed)
-        released = Summary.of(
-            drawn, about={"reg_grid": grids.SAMPLE, "strategy": cell.data.source}, kind="sample"
-        )
+        released = sample(train, strategy=cell.data.source, users=cell.data.users, seed=cell.seed)
     size = {"users": released.n_users, "items": released.n_items, "interactions": released.n_interactions}
     return released, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from infrec.paper.cells import DISTILLED, FULL, Cell, Data, Fit, pairs
+from infrec.paper.cells import DISTILLED, FULL, HEURISTICS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.names import HEURISTICS, name, signed
 from infrec.paper.records import Record
 from infrec.paper.results import Results, data_of
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, claim
+from infrec.report.numbers import label, signed
 
 BUDGETS = (100, 500)
 METRICS = ("HR@10", "HR@100", "NDCG@100")
@@ -169,7 +169,7 @@ def table(results: Results, dataset: str, metric: str = "HR@100") -> Table:
         saved = power * (whole - spent) / 3600
         lines.append(
             (
-                f"{name(source)}, {users:,}",
+                f"{label(source)}, {users:,}",
                 _tau(sum(taus) / len(taus)) if taus else "–",
                 f"{100 * sum(shares) / len(shares):.1f} %" if shares else "–",
                 f"{found[0][2]}",
@@ -213,7 +213,7 @@ def ranks_as_full(results: Results, dataset: str, metric: str = "HR@100") -> Cla
     users = max(budgets)
     own = means[DISTILLED, users]
     rest: Mapping[str, float] = {s: tau for (s, u), tau in means.items() if u == users and s != DISTILLED}
-    lines = "; ".join(f"{name(source)} {_tau(tau)}" for source, tau in rest.items())
+    lines = "; ".join(f"{label(source)} {_tau(tau)}" for source, tau in rest.items())
     verdict = own >= 0.5 and own >= max(rest.values(), default=-1.0)
     return claim(
         text, dataset, verdict, f"τ over {metric} with {users} users: distilled {_tau(own)}; {lines}."

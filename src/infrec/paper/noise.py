@@ -16,13 +16,13 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.paper import published
-from infrec.paper.cells import DISTILLED, FULL, Cell, Data
+from infrec.paper.cells import DISTILLED, FULL, HEURISTICS, Cell, Data
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.names import HEURISTICS, name, signed
 from infrec.paper.results import Results, Row, Rows
 from infrec.paper.table1 import CORE
 from infrec.randomness import generator
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.numbers import label, signed
 
 _BLOCK_ENTRIES = 1 << 23
 
@@ -131,7 +131,7 @@ def figures(rows: Rows, datasets: Sequence[str]) -> list[Figure]:
                     )
                 )
         caption = (
-            f"What {name(MODEL)} loses when data is noisy and then sampled, in percent of what it reaches "
+            f"What {label(MODEL)} loses when data is noisy and then sampled, in percent of what it reaches "
             "on the full, noise-free data. Bands are 95 % intervals over users; negative is a gain."
         )
         out.append(Figure(f"noise-samplers{suffix}", caption, tuple(panels), same_y=True))
@@ -153,7 +153,7 @@ def table(dataset: str, rows: Rows, metric: str = "HR@10") -> Table:
                 cells_.append(
                     Value(metric, None) if row is None else Value(metric, row.value, row.low, row.high, paper)
                 )
-            lines.append((f"{name(source)}, {users:,}" if source != FULL else name(source), *cells_))
+            lines.append((f"{label(source)}, {users:,}" if source != FULL else label(source), *cells_))
     head = ("source, users", *(f"{noise:g} %" for noise in noises))
     return Table(
         f"EASE on {dataset}: {metric} by the share of items flipped before sampling.", head, tuple(lines)
@@ -174,7 +174,7 @@ def compounds(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
                 continue
             alone = max(drop(clean, full), drop(noisy_full, full))
             worse.append(drop(both, full) > alone)
-            parts.append(f"{name(source)} {users}: {drop(both, full):.1f} against {alone:.1f}")
+            parts.append(f"{label(source)} {users}: {drop(both, full):.1f} against {alone:.1f}")
     if not worse:
         return claim(text, dataset, None, "nothing measured yet.")
     figures = (

@@ -8,10 +8,10 @@ from infrec.paper import noise as single
 from infrec.paper import published, scaling
 from infrec.paper.cells import DISTILLED, FULL, Cell, Data
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.names import name, number, signed
 from infrec.paper.results import Results, Rows
 from infrec.paper.table1 import CORE
 from infrec.report.document import Claim, Figure, Findings, Panel, Series, Table, Value, claim
+from infrec.report.numbers import label, number, signed
 
 MODELS = ("infinite-ae", "ease")
 SOURCES = ("user-rns", DISTILLED)
@@ -85,7 +85,7 @@ def table(dataset: str, rows: Rows, metric: str = "HR@10") -> Table:
                         )
                     )
                 lines.append(
-                    (f"{name(model)}, {name(source)}" + (f", {users:,}" if source != FULL else ""), *cells_)
+                    (f"{label(model)}, {label(source)}" + (f", {users:,}" if source != FULL else ""), *cells_)
                 )
     head = ("model, source, users", *(f"{noise:g} %" for noise in noises))
     return Table(f"{dataset}: {metric} by the share of items flipped before sampling.", head, tuple(lines))

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from math import log
 
 from infrec.paper import published
-from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, Cell, Data
+from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, HEURISTICS, Cell, Data
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.names import HEURISTICS, name, number
 from infrec.paper.results import Results, Row, Rows
 from infrec.paper.table1 import CORE
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.numbers import label, number
 
 SOURCES = (*HEURISTICS, GENERATED, DISTILLED, f"{DISTILLED}-soft")
 SHOWN = ("HR@10", "PSP@10")  # of the main figure; the rest is the appendix's
@@ -81,7 +81,7 @@ def figures(stem: str, model: str, rows: Rows, datasets: Sequence[str]) -> list[
         )
         what = " and ".join(SHOWN) if not suffix else "all metrics"
         caption = (
-            f"{name(model)} fitted on fewer and fewer users, chosen or made by each strategy: {what}. "
+            f"{label(model)} fitted on fewer and fewer users, chosen or made by each strategy: {what}. "
             "Bands are 95 % intervals over users, means over seeds; the dashed line is the model on all "
             "users."
         )
@@ -100,7 +100,7 @@ def table(model: str, dataset: str, rows: Rows, metric: str = "HR@10") -> Table:
         if not of_source:
             continue
         cells_ = [of_source.get(users=users) for users in budgets]
-        line: list[str | Value] = [name(source)]
+        line: list[str | Value] = [label(source)]
         line += [
             Value(metric, None) if row is None else Value(metric, row.value, row.low, row.high)
             for row in cells_
@@ -110,7 +110,7 @@ def table(model: str, dataset: str, rows: Rows, metric: str = "HR@10") -> Table:
         value = Value(metric, full.value, full.low, full.high, full.paper)
         lines.append(("all users", *(Value(metric, None) for _ in budgets), value))
     head = ("source", *(f"{users:,}" for users in budgets), "all")
-    return Table(f"{name(model)} on {dataset}: {metric} by source and number of users.", head, tuple(lines))
+    return Table(f"{label(model)} on {dataset}: {metric} by source and number of users.", head, tuple(lines))
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def near_the_line(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
         found.append((sum(off) / len(off), source))
     if not found:
         return claim(text, dataset, None, "too few budgets were measured.")
-    lines = "; ".join(f"{name(source)} {100 * off:.1f} %" for off, source in found)
+    lines = "; ".join(f"{label(source)} {100 * off:.1f} %" for off, source in found)
     return claim(
         text,
         dataset,
@@ -147,7 +147,7 @@ def best_heuristic(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     if len(averages) < 2 or "user-rns" not in averages:
         return claim(text, dataset, None, "nothing measured yet.")
     best = max(averages, key=lambda source: averages[source])
-    lines = "; ".join(f"{name(source)} {number(metric, value)}" for source, value in averages.items())
+    lines = "; ".join(f"{label(source)} {number(metric, value)}" for source, value in averages.items())
     return claim(text, dataset, best == "user-rns", f"mean {metric} over the budgets: {lines}.")
 
 
@@ -164,7 +164,7 @@ def saturates(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
         short = (best - from_500[0].value) / best
         verdicts.append(short <= SATURATED)
         parts.append(
-            f"{name(source)}: {number(metric, from_500[0].value)} with {from_500[0].users}, at most "
+            f"{label(source)}: {number(metric, from_500[0].value)} with {from_500[0].users}, at most "
             f"{number(metric, best)} with up to {points[-1].users:,} users"
         )
     if not parts:
@@ -174,7 +174,7 @@ def saturates(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
 
 def transfers(dataset: str, rows: Rows, model: str, metric: str = "HR@10") -> Claim:
     """At 500 users (or the nearest below): near the full data, and above every heuristic."""
-    text = f"Summaries made through ∞-AE serve {name(model)} as well: they transfer"
+    text = f"Summaries made through ∞-AE serve {label(model)} as well: they transfer"
     full = rows.get(source=FULL, metric=metric)
     budgets = [users for users in rows.where(source=DISTILLED).every("users") if users <= 500]
     if full is None or not budgets:
@@ -191,7 +191,7 @@ def transfers(dataset: str, rows: Rows, model: str, metric: str = "HR@10") -> Cl
         dataset,
         share >= TRANSFERS and own.value > best.value,
         f"{metric} with {users} users: distilled {number(metric, own.value)} ({100 * share:.0f} % of "
-        f"{number(metric, full.value)} on all users), {name(best.source)} {number(metric, best.value)}.",
+        f"{number(metric, full.value)} on all users), {label(best.source)} {number(metric, best.value)}.",
     )
 
 
@@ -312,7 +312,7 @@ def better_than_full(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
         text,
         dataset,
         best.value > full.value,
-        f"{metric} {number(metric, best.value)} on {name(best.source)} with {best.users:,} users, "
+        f"{metric} {number(metric, best.value)} on {label(best.source)} with {best.users:,} users, "
         f"{number(metric, full.value)} on all {full.users:,} users.",
     )
 
@@ -328,10 +328,10 @@ def interactions_differ(dataset: str, of_models: Mapping[str, Rows], metric: str
         others = [value for source, value in averages.items() if source != "interaction-rns"]
         if "interaction-rns" not in averages or not others:
             needed = "transfer-mvae, transfer-ease and sample-efficiency"
-            return claim(text, dataset, None, f"needs {needed}; {name(model)} is not measured yet.")
+            return claim(text, dataset, None, f"needs {needed}; {label(model)} is not measured yet.")
         shares[model] = averages["interaction-rns"] / (sum(others) / len(others))
     from_ease, from_ours = (abs(shares[MVAE] - shares[other]) for other in ("ease", "infinite-ae"))
-    lines = ", ".join(f"{share:.3f} for {name(model)}" for model, share in shares.items())
+    lines = ", ".join(f"{share:.3f} for {label(model)}" for model, share in shares.items())
     return claim(
         text,
         dataset,

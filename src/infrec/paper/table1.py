@@ -7,9 +7,9 @@ from typing import Any
 from infrec.paper import published
 from infrec.paper.cells import DISTILLED, FULL, Cell, Data
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.names import listed, name, number
 from infrec.paper.results import MAIN, Results, Row, Rows, column
 from infrec.report.document import Claim, Findings, Table, Value, claim
+from infrec.report.numbers import label, listed, number
 
 USERS = 500
 MODES = ("published", "soft", "discrete")
@@ -64,7 +64,7 @@ def table(dataset: str, rows: Rows) -> Table:
     lines = []
     for model in columns:
         found = {row.metric: row for row in rows if named(row) == model}
-        line: list[str | Value] = [name(model)]
+        line: list[str | Value] = [label(model)]
         for metric in published.METRICS:
             row = found.get(metric)
             most = max((r.value for r in rows if r.metric == metric), default=None)
@@ -120,12 +120,14 @@ def _against(text: str, dataset: str, ours: Rows, rows: Rows, column: str) -> Cl
         own, best = ours.get(metric=metric), _best(rivals, metric)
         if own is None or best is None:
             continue
-        line = f"{metric} {number(metric, own.value)} against {name(best.model)} {number(metric, best.value)}"
+        line = (
+            f"{metric} {number(metric, own.value)} against {label(best.model)} {number(metric, best.value)}"
+        )
         (led if own.value >= best.value else behind).append(line)
     figures = f"ahead in {len(led)} of {len(led) + len(behind)} metrics"
     figures += f"; behind in {'; '.join(behind)}" if behind else f": {'; '.join(led)}"
     if absent:
-        figures += f" (not measured: {listed([name(model) for model in absent])})"
+        figures += f" (not measured: {listed([label(model) for model in absent])})"
     figures += _in_the_paper(dataset, column)
     return claim(text, dataset, False if behind else None if absent else True, figures + ".")
 
@@ -157,7 +159,7 @@ def keeps(dataset: str, rows: Rows) -> Claim:
             if full is not None and own is not None and full.value:
                 found.append((100 * own.value / full.value, metric))
         if found:
-            parts.append(f"{name(source)}: {min(found)[0]:.1f} % ({min(found)[1]}) to {max(found)[0]:.1f} %")
+            parts.append(f"{label(source)}: {min(found)[0]:.1f} % ({min(found)[1]}) to {max(found)[0]:.1f} %")
             shares = shares or [share for share, _ in found]
     if not shares:
         return claim(text, dataset, None, "nothing measured yet.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +28,28 @@ NO_CONTROL = (
 )
 NO_ROWS = "not measurable: this model holds no histories."
 WORST = 10
+TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
+RARE = {"1 %": 0.01, "10 %": 0.1}  # outsiders wrongly accused
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Everything an audit found. arms with no control are None, and `not_measured` says why.
+    """Everything an audit found.
 
-    worst: members whom an attack singles out: user id, score, and the share of the control that scores
-    higher. guarantee: what the release itself claims (ε, δ and so on), or None.
+    Args:
+        released: facts about the release.
+        members, control: how many people it was made from, and how many others there were to compare with.
+        control_from: where the control came from.
+        linkage, membership, reconstruction: results of the attacks; those without a control are None or
+            empty, and `not_measured` has the reason.
+        popularity: membership by popularity alone, the attack to beat.
+        neighbours: how near released rows lie to members and to the control.
+        not_measured: attack → why it was not measured.
+        worst: members whom an attack singles out: user id, score, and the share of the control that scores
+            higher.
+        guarantee: the claim of the release itself (ε, δ and so on), or None.
+        seconds: time of each part.
+        facts: further figures for the record.
     """
 
     released: Mapping[str, Any]
@@ -54,13 +68,21 @@ class Audit:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self, *, ids: bool = True) -> dict[str, Any]:
-        """The audit as JSON can hold it. ids=False: without users' ids, for files that may be passed on."""
+        """The audit as JSON can hold it.
+
+        Args:
+            ids: False: without users' ids, for files that may be passed on.
+        """
         found = asdict(self)
         return found if ids else {name: value for name, value in found.items() if name != "worst"}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Audit:
-        """A record that `as_dict` wrote."""
+        """A record that `as_dict` wrote.
+
+        Args:
+            record: the dictionary.
+        """
         links, neighbours, alone = record["linkage"], record["neighbours"], record["popularity"]
         return cls(
             **{
@@ -72,6 +94,55 @@ class Audit:
                 "neighbours": None if neighbours is None else Neighbours(**neighbours),
             }
         )
+
+    @property
+    def copies(self) -> int:
+        """How many released rows are exactly the history of somebody in the log."""
+        return self.neighbours.copies if self.neighbours is not None else 0
+
+    @property
+    def leaks(self) -> list[str]:
+        """The attacks that hit members more than twice as often as the control.
+
+        Membership is judged where 1 % of the control are accused, or 10 % where it is too small for that.
+        """
+
+        def recognises(one: Membership) -> bool:
+            rare = rarest(one)
+            return rare is not None and one.tpr[rare].low > TWICE * RARE[rare]
+
+        return self._attacks_above(TWICE, recognises)
+
+    @property
+    def traces(self) -> list[str]:
+        """The attacks that do better on members than on the control beyond chance, and yet are no leak.
+
+        Membership is judged by the whole curve: a member scores above somebody of the control more often than
+        half of the time, and more often than popularity alone explains.
+        """
+        chance = max(0.5, self.popularity.auc.high if self.popularity else 0.5)
+        better = self._attacks_above(1.0, lambda one: one.auc.low > chance)
+        return [name for name in better if name not in self.leaks]
+
+    def _attacks_above(self, times: float, recognises: Callable[[Membership], bool]) -> list[str]:
+        """The attacks that hit members so many times as often as the control, and not by chance."""
+
+        def exceeds(attack: Rate, control: Rate | None) -> bool:
+            if control is None:
+                return False
+            return attack.value > times * control.value and attack.low > control.high
+
+        names = ["linkage"] if any(exceeds(one.attack, one.control) for one in self.linkage) else []
+        names += [f"membership ({one.score})" for one in self.membership if recognises(one)]
+        exact = [one.exact for one in self.reconstruction]
+        if any(exceeds(rates["attack"], rates.get("control")) for rates in exact):
+            names.append("reconstruction")
+        return names
+
+
+def rarest(found: Membership) -> str | None:
+    """The smallest share of outsiders wrongly accused that the control can tell, by its name."""
+    return next((name for name in RARE if name in found.tpr), None)
 
 
 def _rate_of(record: Mapping[str, Any] | None) -> Any:
@@ -107,8 +178,15 @@ def audit(
 ) -> Audit:
     """Attack a release that was made from `members`; `control` are people of the same kind who were not.
 
-    shadow_runs: how many shadow releases the likelihood ratio may make (0: none, and it is not measured).
-    guarantee: what the release claims; its δ is granted to the mechanism where ε is bounded from below.
+    Args:
+        released: the release.
+        members: the people it was made from.
+        control: people of the same kind it was not made from; None: attacks that need them are not measured.
+        control_from: where the control came from, for the record.
+        shadow_runs: how many shadow releases the likelihood ratio may make (0: none, and it is not measured).
+        guarantee: the claim of the release; its δ is granted to the mechanism where ε is bounded from below.
+        seed: seed of everything random.
+        progress: called with the stage and how much of it is done.
     """
     who = groups(members, control, released.items, control_from=control_from, seed=seed)
     if not who.members.shape[0]:

@@ -37,10 +37,12 @@ ROUNDING = 1e-6  # scores closer than this share of the best are equal but for t
 class Matches:
     """The best released row for each target, and how far it stands out.
 
-    index: the row of the release; −1 where no released row shares an item with the target.
-    score, eccentricity: of that row. ties: how many released rows have that score (0 where index is −1).
-    accepted: whether the attacker would claim it. own: how many of the tied rows are the target's, where it
-    was told whose they are.
+    Args:
+        index: the row of the release; −1 where no released row shares an item with the target.
+        score, eccentricity: of that row.
+        ties: how many released rows have that score (0 where index is −1).
+        accepted: whether the attacker would claim it.
+        own: how many of the tied rows are the target's, where it is known whose they are.
     """
 
     index: NDArray[np.int64]
@@ -51,21 +53,37 @@ class Matches:
     own: NDArray[np.int64] | None = None
 
     def correct(self, truth: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Which targets are claimed and rightly so. truth: each target's own row of the release, −1: none."""
+        """Which targets are claimed and rightly so.
+
+        Args:
+            truth: each target's own row of the release, −1: none.
+        """
         return self.accepted & (self.index == truth) & (self.index >= 0)
 
     def wrong(self, truth: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Which targets are claimed to be somebody they are not."""
+        """Which targets are claimed to be somebody they are not.
+
+        Args:
+            truth: each target's own row of the release, −1: none.
+        """
         return self.accepted & (self.index != truth)
 
     def at(self, eccentricity: float) -> Matches:
-        """Matches under another threshold."""
+        """Matches under another threshold.
+
+        Args:
+            eccentricity: the threshold φ.
+        """
         accepted = (self.index >= 0) & (self.ties == 1) & (self.eccentricity >= eccentricity)
         return replace(self, accepted=accepted)
 
 
 def item_weights(support: NDArray[np.integer] | NDArray[np.floating]) -> NDArray[np.float64]:
-    """1 / log(support): what sharing an item says. An item of one or two rows weighs 1 / log 2."""
+    """1 / log(support): what sharing an item says. An item of one or two rows weighs 1 / log 2.
+
+    Args:
+        support: in how many histories each item stands.
+    """
     return 1 / np.log(np.maximum(np.asarray(support, np.float64), 2.0))
 
 
@@ -81,14 +99,21 @@ def match(
 ) -> Matches:
     """Match each target (a row of known items) with the released rows.
 
-    support: in how many histories each of the release's items stands, as far as the attacker knows; the
-    release's own counts where it is not given. whose: the person behind each released row and behind each
-    target, by which the attack is judged afterwards. eccentricity: the threshold φ. length: the power p of
-    a released row's own weight by which its scores are divided; 0 is the attack as published.
-
     Values of the targets are not looked at: an item is known or not. Those of the release are: a fractional
     entry counts as that part of an item. Where both are `Interactions`, items are matched by id, and those
     that the release lacks match nobody; matrices must have the same columns.
+
+    Args:
+        targets: rows of known items.
+        released: rows of the release.
+        support: in how many histories each of the release's items stands, as far as the attacker knows; the
+            release's own counts where it is not given.
+        whose: the person behind each released row and behind each target, by which the attack is judged
+            afterwards.
+        eccentricity: the threshold φ.
+        length: the power p of a released row's own weight by which its scores are divided; 0 is the attack as
+            published.
+        progress: called with the stage and how much of it is done.
     """
     if not eccentricity >= 0:
         raise ConfigError(f"eccentricity is {eccentricity}; expected a number of 0 or more.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +23,14 @@ Remake = Callable[[Interactions, int], "Released"]
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """rows: None for a model that holds no histories. model: what the attacker asks for scores.
+    """A release as an attacker sees it: rows, a model to ask, or both.
 
-    about: what it is, for the record. remake: the same made again from other people's histories, with a seed.
+    Args:
+        items: ids of the items.
+        rows: histories that were passed on; None for a model that holds none.
+        model: the model that the attacker asks for scores.
+        about: facts for the record.
+        remake: makes such a release again from other people's histories, with a seed.
     """
 
     items: Vocabulary
@@ -44,14 +49,22 @@ class Released:
         return scores - scores.min()
 
     def read(self, everybody: sp.csr_array) -> sp.csr_array | None:
-        """The rows as an attacker reads them who knows how long histories are: 0/1."""
+        """The rows as an attacker reads them who knows how long histories are: 0/1.
+
+        Args:
+            everybody: histories whose lengths the attacker knows, CSR.
+        """
         if self.rows is None:
             return None
         return outstanding(self.rows, max(1, round(everybody.nnz / max(1, everybody.shape[0]))))
 
     @classmethod
     def summary(cls, summary: Summary) -> Released:
-        """A distilled summary or a sample: the attacker fits ∞-AE on it, as anybody would."""
+        """A distilled summary or a sample: the attacker fits ∞-AE on it, as anybody would.
+
+        Args:
+            summary: synthetic or sampled users.
+        """
         from infrec.models import InfiniteAE
 
         model = InfiniteAE().fit(summary)
@@ -67,7 +80,11 @@ class Released:
 
     @classmethod
     def of_model(cls, model: Recommender) -> Released:
-        """A model: its rows are those that it stores and scores with."""
+        """A model: its rows are those that it stores and scores with.
+
+        Args:
+            model: a fitted model.
+        """
         centres = getattr(model, "centres", None)
         rows = centres.matrix if isinstance(centres, Interactions) else None
         users = 0 if rows is None else rows.shape[0]
@@ -103,7 +120,6 @@ def _remake(summary: Summary) -> Remake | None:
     """
     about = dict(summary.about)
     if "strategy" in about:
-        from infrec.data.summary import Summary
         from infrec.samplers import sample
 
         def sampled(log: Interactions, seed: int) -> Released:
@@ -112,7 +128,7 @@ def _remake(summary: Summary) -> Remake | None:
                 share = min(1.0, summary.n_interactions / log.n_interactions)
                 size = {"percent": about.get("percent") or 100 * share}
             drawn = sample(log, strategy=about["strategy"], seed=seed, **size)
-            return Released.summary(Summary.of(drawn, about=about, kind="sample"))
+            return Released.summary(replace(drawn, about=about))
 
         return sampled
     if "settings" not in about or about.get("periods", 1) > 1:

@@ -1,20 +1,28 @@
-"""The report of an audit: one page, whole by itself; the paragraph first, then every attack.
-
-An audit in one plain paragraph: what the attacks found, for somebody who has to decide.
-"""
+"""The document of an audit, and its findings in one plain paragraph, for somebody who has to decide."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from infrec.report import audit_figures, figures, html
-from infrec.report.html import NO_PLOTS
+from infrec.report.document import (
+    Block,
+    Cell,
+    Document,
+    Figure,
+    Items,
+    Pairs,
+    Panel,
+    Point,
+    Section,
+    Series,
+    Table,
+    Text,
+    Value,
+)
+from infrec.report.numbers import facts, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from infrec.privacy.audit import Audit
     from infrec.privacy.linkage import Linkage
     from infrec.privacy.reconstruction import Reconstruction
@@ -22,76 +30,72 @@ if TYPE_CHECKING:
 
 LINKAGE = (
     "How often the row that matches best is the one most like the target's whole history. A release that "
-    "knows nothing of single people does equally well on the control. Intervals: 95 %."
+    "knows nothing of single people does equally well on the control."
 )
 LINKAGE_CAPTION = "The attack of Narayanan and Shmatikov on released rows; bands are 95 % intervals."
 MEMBERSHIP = (
     "People above a threshold are called members; the control says how often that is wrong. The last "
     "column is a lower bound on ε at 95 % confidence: a mechanism with a smaller ε would not show this "
-    "attack. Intervals: 95 %."
+    "attack."
 )
 ROC_CAPTION = (
-    "Both axes are logarithmic. On the grey line an attack only guesses; popularity is the baseline."
+    "Both axes are logarithmic. On the dashed line an attack only guesses; popularity is the baseline."
 )
 RECONSTRUCTION = (
     "∞-AE fitted on the release names as many items as are missing. What it does equally well for the "
-    "control is recommendation, not leakage. Intervals: 95 %."
+    "control is recommendation, not leakage."
 )
 ALARM = "Distances prove nothing either way; they only say where to look."
 WORST = "The members whom the strongest score puts furthest above the control. Keep this page to yourself."
 
-TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
-RARE = {"1 %": 0.01, "10 %": 0.1}  # outsiders wrongly accused: the fewest that the control can tell
+RANGES = "Small ranges are 95 % intervals."
+ARMS = {"attack": "people in the log", "popularity": "rows from popularity", "control": "control"}
 
 
-def render(audit: Audit, *, plots: bool = True) -> str:
-    """The page. Without matplotlib (or with plots=False) the plots are left out and the tables remain."""
-    draw = plots and figures.available()
+def document(audit: Audit) -> Document:
+    """The page of an audit: the paragraph first, then every attack."""
     kind = audit.released.get("kind", "release")
     name = f"{audit.released.get('users', 0):,} rows" if audit.released.get("users") else kind
-    body = [
-        f"<h1>What this {escape(str(kind))} gives away</h1>",
-        aside(audit),
-        f"<p>{escape(_who(audit))}</p>",
-        "" if draw else f"<p><strong>{escape(NO_PLOTS)}</strong></p>",
-        guarantee(audit.guarantee),
-        _linkage(audit, draw),
-        _membership(audit, draw),
-        _reconstruction(audit),
-        _alarm(audit),
-        _worst(audit),
-        _footer(audit),
-    ]
-    return html.document(f"infrec: audit of {name}", body, ("page.css", "card.css"))
+    return Document(
+        title=f"infrec: audit of {name}",
+        heading=f"What this {kind} gives away",
+        parts=[
+            aside(audit),
+            Text(_who(audit)),
+            *guarantee(audit.guarantee),
+            Section("Can a row be linked to a person?", _linkage(audit)),
+            Section("Can one tell who was in the log?", _membership(audit)),
+            Section("Can the rest of a history be named?", [_reconstruction(audit)]),
+            *_alarm(audit),
+            *_worst(audit),
+        ],
+        footer=f"Made by infrec. {facts(audit.facts)}",
+    )
 
 
-def aside(audit: Audit) -> str:
+def aside(audit: Audit) -> Text:
     """The paragraph, marked as a warning where something shows or could not be judged."""
-    warn = bool(leaks(audit) or traces(audit) or copies(audit)) or not audit.control
-    return f'<div class="aside{" warn" if warn else ""}" role="note"><p>{escape(paragraph(audit))}</p></div>'
+    warn = bool(audit.leaks or audit.traces or audit.copies) or not audit.control
+    return Text(paragraph(audit), "warning" if warn else "note")
 
 
-def guarantee(claim: Mapping[str, Any] | None) -> str:
-    """The paragraph about the guarantee: what is promised, to whom, and what is not."""
+def guarantee(claim: Mapping[str, Any] | None) -> list[Section]:
+    """The section about the guarantee, where there is one: what is promised, to whom, and what is not."""
     if not claim:
-        return ""
+        return []
     epsilon = "ε not computed (dp-accounting is not installed)"
     if claim.get("epsilon") is not None:
         epsilon = f"ε = {claim['epsilon']:g}"
-    facts = {
+    promise = {
         "guarantee": f"differential privacy with {epsilon}, δ = {claim['delta']:g}",
-        "neighbouring logs": claim["relation"],
-        "mechanism": claim["mechanism"],
+        "neighbouring logs": str(claim["relation"]),
+        "mechanism": str(claim["mechanism"]),
         "noise multiplier": f"{claim['noise_multiplier']:.4g}",
-        "accountant": claim.get("accountant") or "none",
-        "items": claim["vocabulary"],
+        "accountant": str(claim.get("accountant") or "none"),
+        "items": str(claim["vocabulary"]),
     }
-    pairs = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items())
-    without = "".join(f"<li>{escape(each)}</li>" for each in claim["not_covered"])
-    return (
-        f'<h2>What is guaranteed?</h2><dl class="words">{pairs}</dl>'
-        f"<p>Not covered by ε and δ:</p><ul>{without}</ul>"
-    )
+    without = Items([str(one) for one in claim["not_covered"]])
+    return [Section("What is guaranteed?", [Pairs(promise), Text("Not covered by ε and δ:"), without])]
 
 
 def _who(audit: Audit) -> str:
@@ -101,127 +105,126 @@ def _who(audit: Audit) -> str:
     return f"{text}, beside a control of {audit.control:,} who were not in the log ({audit.control_from})."
 
 
-def _linkage(audit: Audit, draw: bool) -> str:
+def _linkage(audit: Audit) -> list[Block]:
     if not audit.linkage:
-        return _missing("Can a row be linked to a person?", audit.not_measured.get("linkage"))
-    rows = [
-        [
-            f"{each.known} items, {each.wrong} wrong",
-            _cell(each.attack),
-            _cell(each.popularity),
-            _cell(each.control),
-            _cell(each.claimed),
-            percent(each.rows),
-        ]
-        for each in audit.linkage
-    ]
-    head = [
-        "attacker knows",
-        "in the log",
-        "popularity",
-        "control",
-        "claimed",
-        "rows linked",
-    ]
-    table = html.table(head, rows, LINKAGE)
-    alt = "; ".join(f"{each.known} known: {percent(each.attack.value)}" for each in audit.linkage)
-    plot = html.figure("linkage", alt, audit_figures.linkage(audit), LINKAGE_CAPTION) if draw else ""
-    return f"<h2>Can a row be linked to a person?</h2>{plot}{table}"
-
-
-def _membership(audit: Audit, draw: bool) -> str:
-    heading = "Can one tell who was in the log?"
-    if not audit.membership:
-        return _missing(heading, audit.not_measured.get("membership"))
-    every = [*audit.membership, *([audit.popularity] if audit.popularity else [])]
-    wanted = [name for name in ("0.1 %", "1 %", "10 %") if any(name in each.tpr for each in every)]
-    rows = [
-        [
-            escape(each.score),
-            *(_cell(each.tpr.get(name)) for name in wanted),
-            f"{each.auc.value:.3f}<small>{each.auc.low:.3f}–{each.auc.high:.3f}</small>",
-            f"{each.bound:.2f}",
-        ]
-        for each in every
-    ]
-    head = ["score", *(f"found, {name} accused" for name in wanted), "AUC", "proves ε ≥"]
-    alt = "; ".join(f"{each.score}: AUC {each.auc.value:.3f}" for each in every)
-    plot = html.figure("roc", alt, audit_figures.roc(audit), ROC_CAPTION) if draw else ""
-    small = (
-        ""
-        if "1 %" in wanted
-        else f"<p>The control of {audit.control:,} is too small for 1 %: 500 are needed.</p>"
+        return [_missing(audit.not_measured.get("linkage"))]
+    series = []
+    for arm, name in ARMS.items():
+        rates = [(one.known, getattr(one, arm)) for one in audit.linkage if getattr(one, arm) is not None]
+        points = tuple(Point(x, 100 * rate.value, 100 * rate.low, 100 * rate.high) for x, rate in rates)
+        series += [Series(name, points)] if points else []
+    title = "linked to the right row (%)"
+    panel = Panel(title, "items that the attacker knows", "", tuple(series), log_x=True, from_zero=True)
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            f"{one.known} items, {one.wrong} wrong",
+            *(_rate(rate) for rate in (one.attack, one.popularity, one.control, one.claimed)),
+            percent(one.rows),
+        )
+        for one in audit.linkage
     )
-    note = audit.not_measured.get("likelihood")
-    note = f"<p>Likelihood ratio: {escape(note)}</p>" if note else ""
-    return f"<h2>{heading}</h2>{plot}{html.table(head, rows, MEMBERSHIP)}{small}{note}"
+    head = ("attacker knows", "in the log", "popularity", "control", "claimed", "rows linked")
+    alt = "; ".join(f"{one.known} known: {percent(one.attack.value)}" for one in audit.linkage)
+    table = Table(LINKAGE, head, rows, RANGES)
+    return [Figure("linkage", LINKAGE_CAPTION, ((panel,),), wide=True, alt=alt, table=table, table_open=True)]
 
 
-def _reconstruction(audit: Audit) -> str:
-    rows = []
-    for each in audit.reconstruction:
-        for kind, rates in (("all of it", each.exact), ("mean share", each.partly)):
-            cells = [_cell(rates.get(arm)) for arm in ("attack", "popularity", "control")]
-            rows.append([f"{percent(each.revealed)} known: {kind}", *cells])
-    head = ["what is named of the rest", "people in the log", "popularity alone", "control"]
-    return f"<h2>Can the rest of a history be named?</h2>{html.table(head, rows, RECONSTRUCTION)}"
+def _membership(audit: Audit) -> list[Block]:
+    if not audit.membership:
+        return [_missing(audit.not_measured.get("membership"))]
+    scores = [*audit.membership, *([audit.popularity] if audit.popularity else [])]
+    wanted = [name for name in ("0.1 %", "1 %", "10 %") if any(name in one.tpr for one in scores)]
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            one.score,
+            *(_rate(one.tpr.get(name)) for name in wanted),
+            Value("AUC", one.auc.value, one.auc.low, one.auc.high),
+            f"{one.bound:.2f}",
+        )
+        for one in scores
+    )
+    head = ("score", *(f"found, {name} accused" for name in wanted), "AUC", "proves ε ≥")
+    alt = "; ".join(f"{one.score}: AUC {one.auc.value:.3f}" for one in scores)
+    table = Table(MEMBERSHIP, head, rows, RANGES)
+    blocks: list[Block] = [
+        Figure(
+            "roc", ROC_CAPTION, ((_roc(audit, scores),),), wide=True, alt=alt, table=table, table_open=True
+        )
+    ]
+    if "1 %" not in wanted:
+        blocks.append(Text(f"The control of {audit.control:,} is too small for 1 %: 500 are needed."))
+    if note := audit.not_measured.get("likelihood"):
+        blocks.append(Text(f"Likelihood ratio: {note}"))
+    return blocks
 
 
-def _alarm(audit: Audit) -> str:
-    found = audit.neighbours
-    if found is None:
-        return ""
-    alike = ", ".join(f"{name} {value:.2f}" for name, value in found.likeness.items())
+def _roc(audit: Audit, scores: Sequence[Membership]) -> Panel:
+    """True positives over false positives on logarithmic axes: the left edge is what matters."""
+    least = 1 / max(audit.control, 10)
+    series = [
+        Series(one.score, tuple(Point(x, y, y, y) for x, y in one.curve if x > 0 and y > 0)) for one in scores
+    ]
+    guessing = Series("guessing", (Point(least, least, least, least), Point(1, 1, 1, 1)))
+    x = "share of the control wrongly accused"
+    return Panel("share of members recognised", x, "", (*series, guessing), log_x=True, log_y=True)
+
+
+def _reconstruction(audit: Audit) -> Table:
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            f"{percent(one.revealed)} known: {kind}",
+            *(_rate(rates.get(arm)) for arm in ("attack", "popularity", "control")),
+        )
+        for one in audit.reconstruction
+        for kind, rates in (("all of it", one.exact), ("mean share", one.partly))
+    )
+    head = ("what is named of the rest", "people in the log", "popularity alone", "control")
+    return Table(RECONSTRUCTION, head, rows, RANGES)
+
+
+def _alarm(audit: Audit) -> list[Section]:
+    near = audit.neighbours
+    if near is None:
+        return []
+    alike = ", ".join(f"{name} {value:.2f}" for name, value in near.likeness.items())
     nearer = ""
-    if found.nearer is not None:
+    if near.nearer is not None:
         nearer = (
-            f" {percent(found.nearer)} of the rows are nearer to a member than to anybody of as large a "
+            f" {percent(near.nearer)} of the rows are nearer to a member than to anybody of as large a "
             "control (by chance: half)."
         )
-    return (
-        f"<h2>Smoke alarm: nearest neighbours</h2><p>{escape(ALARM)} Exact copies of a history: "
-        f"{found.copies:,}.{escape(nearer)} Median similarity of a row to the nearest of: "
-        f"{escape(alike)}.</p>"
+    text = (
+        f"{ALARM} Exact copies of a history: {near.copies:,}.{nearer} Median similarity of a row to the "
+        f"nearest of: {alike}."
     )
+    return [Section("Smoke alarm: nearest neighbours", [Text(text)])]
 
 
-def _worst(audit: Audit) -> str:
+def _worst(audit: Audit) -> list[Section]:
     if not audit.worst:
-        return ""
-    rows = [
-        [escape(str(each["user"])), f"{each['value']:.3f}", percent(each["control_above"])]
-        for each in audit.worst
-    ]
-    head = ["user", f"score ({audit.worst[0]['score']})", "of the control, score as high"]
-    return f"<h2>Who stands out most?</h2>{html.table(head, rows, WORST)}"
+        return []
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (str(one["user"]), f"{one['value']:.3f}", percent(one["control_above"])) for one in audit.worst
+    )
+    head = ("user", f"score ({audit.worst[0]['score']})", "of the control, score as high")
+    return [Section("Who stands out most?", [Table(WORST, head, rows)])]
 
 
-def _missing(heading: str, why: str | None) -> str:
-    return f"<h2>{heading}</h2><p><strong>{escape((why or 'not measured').capitalize())}</strong></p>"
+def _missing(why: str | None) -> Text:
+    return Text((why or "not measured").capitalize(), "notice")
 
 
-def _footer(audit: Audit) -> str:
-    facts = " · ".join(f"{escape(str(key))}: {escape(str(value))}" for key, value in audit.facts.items())
-    return f"<footer>Made by infrec. {facts}</footer>"
+def _rate(rate: Rate | None) -> Value:
+    return Value("share", None) if rate is None else Value("share", rate.value, rate.low, rate.high)
 
 
-def _cell(rate: Rate | None) -> str:
-    if rate is None:
-        return "–"
-    return f"{percent(rate.value)}<small>{percent(rate.low)} – {percent(rate.high)}</small>"
-
-
-def exceeds(attack: Rate, control: Rate, times: float) -> bool:
-    """Whether members are hit more than so many times as often as the control, and not by chance."""
-    return attack.value > times * control.value and attack.low > control.high
-
-
+# ---- in words ---------------------------------------------------------------------------------------------
 def paragraph(audit: Audit) -> str:
     """The findings, without a word of the trade."""
     from infrec.privacy.roc import strongest
 
     parts = [_opening(audit)]
-    if found := copies(audit):  # what needs no proof comes before what was proved
+    if found := audit.copies:  # what needs no proof comes before what was proved
         parts.append(f"Released rows that are a real person's history, item by item: {found:,}.")
     if audit.linkage:
         parts.append(_linkage_words(audit.linkage[-1]))
@@ -237,71 +240,21 @@ def paragraph(audit: Audit) -> str:
     return " ".join([*parts, _closing(audit)])
 
 
-def copies(audit: Audit) -> int:
-    """How many released rows are exactly what somebody in the log has."""
-    return audit.neighbours.copies if audit.neighbours is not None else 0
-
-
-def leaks(audit: Audit) -> list[str]:
-    """The attacks that hit members more than twice as often as the control.
-
-    Membership is judged where 1 % of the control are accused, or 10 % where it is too small for that.
-    """
-
-    def recognises(each: Membership) -> bool:
-        rare = _rare(each)
-        return rare is not None and each.tpr[rare].low > TWICE * RARE[rare]
-
-    return _found(audit, TWICE, recognises)
-
-
-def _rare(found: Membership) -> str | None:
-    return next((name for name in RARE if name in found.tpr), None)
-
-
-def traces(audit: Audit) -> list[str]:
-    """The attacks that do better on members than on the control beyond chance, and yet are no leak.
-
-    Membership is judged by the whole curve: a member scores above somebody of the control more often than
-    half of the time, and more often than popularity alone explains.
-    """
-    chance = max(0.5, audit.popularity.auc.high if audit.popularity else 0.5)
-    worse = leaks(audit)
-    return [each for each in _found(audit, 1.0, lambda each: each.auc.low > chance) if each not in worse]
-
-
-def _found(audit: Audit, times: float, recognises: Callable[[Membership], bool]) -> list[str]:
-    """The attacks that hit members so many times as often as the control; scores, if they recognise them."""
-    found = []
-    if any(each.control is not None and exceeds(each.attack, each.control, times) for each in audit.linkage):
-        found.append("linkage")
-    found += [f"membership ({each.score})" for each in audit.membership if recognises(each)]
-    exact = [each.exact for each in audit.reconstruction if "control" in each.exact]
-    if any(exceeds(each["attack"], each["control"], times) for each in exact):
-        found.append("reconstruction")
-    return found
-
-
-def percent(value: float) -> str:
-    """`94 %`, `3.2 %`, `0.04 %`."""
-    hundredfold = 100 * value
-    digits = 0 if hundredfold >= 10 or hundredfold == 0 else 1 if hundredfold >= 1 else 2
-    return f"{hundredfold:.{digits}f} %"
-
-
 def _opening(audit: Audit) -> str:
+    from infrec.privacy.audit import rarest
+
     what = audit.released.get("kind", "release")
-    found = leaks(audit)
-    if found:
-        return f"This {what} gives people away: {', '.join(found)} did clearly better on them than on others."
+    if audit.leaks:
+        attacks = ", ".join(audit.leaks)
+        return f"This {what} gives people away: {attacks} did clearly better on them than on others."
     if not audit.control:
         return f"This {what} was attacked, but without a control group most of it cannot be judged."
-    if left := traces(audit):
+    if left := audit.traces:
         twice = (
             f"No attack tried here hits people of this {what}'s log clearly more than twice as often as "
             "others, but having been in it leaves a trace"
         )
-        if any(_rare(each) is None for each in audit.membership):
+        if any(rarest(each) is None for each in audit.membership):
             twice = (
                 f"Having been in this {what}'s log leaves a trace, and the control of {audit.control:,} is "
                 "too small to say whether anybody is singled out"
@@ -313,7 +266,7 @@ def _opening(audit: Audit) -> str:
 
 def _on_average(audit: Audit) -> str:
     best = max(audit.membership, key=lambda each: each.auc.value, default=None)
-    if best is None or "1 %" not in best.tpr or f"membership ({best.score})" not in traces(audit):
+    if best is None or "1 %" not in best.tpr or f"membership ({best.score})" not in audit.traces:
         return ""  # with a small control, the sentence about membership says it
     return (
         " Shown one person who was in the log and one who was not, the best test tells them apart "

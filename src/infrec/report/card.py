@@ -1,25 +1,41 @@
-"""The card of a summary: what it is, how faithful, what it means for privacy. One page, whole by itself."""
+"""The card of a summary: what it is, how faithful, what it means for privacy."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from infrec.artifacts import CARD
 from infrec.data.export import atomically
-from infrec.evaluation.card_records import Card, Curve, Fidelity
+from infrec.evaluation.card_records import Card, Curve, Fidelity, Which
 from infrec.report import audit as audits
-from infrec.report import card_figures, figures, html
-from infrec.report.card_figures import METRICS, names
-from infrec.report.html import NO_PLOTS
-from infrec.report.numbers import MEANING, interval, label, number, seconds, settings, size
+from infrec.report import html
+from infrec.report.document import (
+    Block,
+    Cell,
+    Document,
+    Figure,
+    Fold,
+    Matrix,
+    Pairs,
+    Panel,
+    Point,
+    Section,
+    Series,
+    Table,
+    Text,
+    Tiles,
+    Value,
+)
+from infrec.report.numbers import MEANING, facts, label, number, percent, seconds, settings, size
 
 PAGE, RECORD = CARD
-HEIGHT = 420  # of the picture, in pixels, unless there are more rows than that shows
+METRICS = ("HR@10", "HR@100", "NDCG@10")
+# The order in which datasets are drawn: each has the same colour and marker in every plot.
+DRAWN: tuple[Which, ...] = ("summary", "random", "full", "finished")
 
 
 def write(card: Card, folder: Path) -> Path:
@@ -28,187 +44,219 @@ def write(card: Card, folder: Path) -> Path:
     with atomically(folder / RECORD) as file:
         file.write(json.dumps(card.as_dict(), ensure_ascii=False, allow_nan=False).encode())
     with atomically(folder / PAGE) as file:
-        file.write(render(card).encode())
+        file.write(html.render(document(card)).encode())
     return folder / PAGE
 
 
 def add_audit(folder: Path, audit: Mapping[str, Any]) -> Path:
-    """Put what an audit found into the card that lies in a directory."""
+    """Put the findings of an audit into the card that lies in a directory."""
     before = Card.from_dict(json.loads((folder / RECORD).read_bytes()))
     return write(replace(before, audit=audit), folder)
 
 
-def render(card: Card, *, plots: bool = True) -> str:
-    """The page. Without matplotlib (or with plots=False) the plots are left out and the tables remain."""
-    draw = plots and figures.available()
-    body = [
-        f"<h1>{escape(card.dataset)} in {card.summary.users:,} synthetic users</h1>",
-        f'<p class="lead">{escape(headline(card))}</p>',
-        _tiles(card),
-        "" if draw else f"<p><strong>{escape(NO_PLOTS)}</strong></p>",
-        "<h2>How faithful is it?</h2>" + fidelity(card, draw) if card.fidelity else "",
-        _picture(card),
-        _distributions(card, draw),
-        _privacy(card),
-        _making(card),
-        _words(card),
-        _footer(card),
-    ]
-    title = f"infrec: {card.dataset} in {card.summary.users:,} synthetic users"
-    return html.document(title, body, ("page.css", "card.css"))
+def document(card: Card) -> Document:
+    """The page of a card."""
+    heading = f"{card.dataset} in {card.summary.users:,} synthetic users"
+    metrics = [metric for metric in METRICS if card.fidelity and metric in card.fidelity[0].metrics]
+    parts: list[Section | Block] = [Text(headline(card), "lead"), _tiles(card)]
+    if card.fidelity:
+        parts.append(Section("How faithful is it?", [fidelity(card)]))
+    if card.picture:
+        parts.append(Section("What is in it?", [_picture(card)]))
+    if card.popularity and card.activity:
+        parts.append(Section("Is it spread like the original?", _spread(card)))
+    parts += [*_privacy(card), Section("How was it made?", _making(card))]
+    if metrics:
+        parts.append(Section("What the words mean", [Pairs({metric: MEANING[metric] for metric in metrics})]))
+    return Document(f"infrec: {heading}", heading, parts, footer=f"Made by infrec. {facts(card.facts)}")
 
 
 def headline(card: Card, metric: str = "HR@10") -> str:
     """The result in a sentence or two, for the first model that was measured."""
-    own = [each for each in card.fidelity if each.model == card.fidelity[0].model]
-    by = {each.data: each for each in own}
+    first = {one.data: one for one in card.fidelity if one.model == card.fidelity[0].model}
     kind = "interactions" if card.discrete else "fractional interactions"
-    if "summary" not in by or "full" not in by or metric not in by["summary"].share:
+    if "summary" not in first or "full" not in first or metric not in first["summary"].share:
         return (
             f"{card.full.interactions:,} interactions of {card.full.users:,} users became "
             f"{card.summary.interactions:,} {kind} of {card.summary.users:,} users who never existed."
         )
+    summary, full = first["summary"], first["full"]
     text = (
-        f"{label(own[0].model)} fitted on these {card.summary.users:,} synthetic users finds "
-        f"{_percent(by['summary'].share[metric])} of what it finds when fitted on all {card.full.users:,} "
-        f"({metric} {number(metric, by['summary'].metrics[metric])} against "
-        f"{number(metric, by['full'].metrics[metric])})"
+        f"{label(full.model)} fitted on these {card.summary.users:,} synthetic users finds "
+        f"{percent(summary.share[metric])} of what it finds when fitted on all {card.full.users:,} "
+        f"({metric} {number(metric, summary.metrics[metric])} against {number(metric, full.metrics[metric])})"
     )
-    if "random" in by:
-        text += f"; on {by_name(card, 'random')}, {_percent(by['random'].share.get(metric))}"
+    if "random" in first:
+        text += f"; on {_names(card)['random']}, {percent(first['random'].share.get(metric))}"
     return text + "."
 
 
-def by_name(card: Card, data: str) -> str:
-    """The name of one of the datasets in a sentence."""
-    return {str(which): name for which, name in names(card).items()}[data]
+def _names(card: Card) -> dict[Which, str]:
+    """Names of the datasets on the card."""
+    return {
+        "full": f"all {card.full.users:,} users",
+        "summary": f"summary ({card.summary.users:,} users)",
+        "finished": "all users, summary as centres",
+        "random": f"{card.random.users if card.random else card.summary.users:,} random users",
+    }
 
 
 # ---- sections --------------------------------------------------------------------------------------------
-def _tiles(card: Card) -> str:
+def _tiles(card: Card) -> Tiles:
     kind = "" if card.discrete else ", fractional"
-    spent = card.seconds.get("distilling")
-    entries = [
+    share = percent(card.summary.bytes / max(1, card.full.bytes))
+    tiles = [
         ("users", f"{card.summary.users:,}", f"of {card.full.users:,}"),
         (f"interactions{kind}", f"{card.summary.interactions:,}", f"of {card.full.interactions:,}"),
-        (
-            "on disk (Parquet)",
-            size(card.summary.bytes),
-            f"of {size(card.full.bytes)}: {_percent(card.summary.bytes / max(1, card.full.bytes))}",
-        ),
-        *([("distilled in", seconds(spent), f"{card.steps:,} steps")] if spent is not None else []),
+        ("on disk (Parquet)", size(card.summary.bytes), f"of {size(card.full.bytes)}: {share}"),
     ]
-    tiles = "".join(
-        f'<div><dt>{escape(name)}</dt><dd class="now">{escape(now)}</dd>'
-        f'<dd class="was">{escape(was)}</dd></div>'
-        for name, now, was in entries
+    if "distilling" in card.seconds:
+        tiles.append(("distilled in", seconds(card.seconds["distilling"]), f"{card.steps:,} steps"))
+    return Tiles(tiles)
+
+
+def fidelity(card: Card) -> Figure:
+    """Each model on each dataset: one panel per metric, and everything as a table."""
+    metrics = [metric for metric in METRICS if all(metric in one.metrics for one in card.fidelity)]
+    names = [f"{label(one.model)}, {_names(card)[one.data]}" for one in card.fidelity]
+    models = list(dict.fromkeys(one.model for one in card.fidelity))
+    # A gap between the models, so that each reads as a group.
+    places = [at + 0.7 * models.index(one.model) for at, one in enumerate(card.fidelity)]
+
+    def series(data: Which, metric: str) -> Series:
+        rows = zip(places, card.fidelity, strict=True)
+        return Series(
+            _names(card)[data],
+            tuple(
+                Point(place, value, *one.intervals.get(metric, (value, value)))
+                for place, one in rows
+                if one.data == data
+                for value in (one.metrics[metric],)
+            ),
+        )
+
+    panels = tuple(
+        Panel(
+            f"{metric} (%)",
+            "",
+            "",
+            tuple(series(data, metric) for data in DRAWN),
+            ticks=tuple(zip(places, names, strict=True)),
+            kind="dots",
+        )
+        for metric in metrics
     )
-    return f'<dl class="tiles">{tiles}</dl>'
-
-
-def fidelity(card: Card, draw: bool) -> str:
-    """Each model on each dataset, as a plot and as a table."""
-    metrics = [metric for metric in METRICS if metric in card.fidelity[0].metrics]
-    called = names(card)
-    rows = []
-    for each in card.fidelity:
-        name = escape(f"{label(each.model)}, {called[each.data]}")
-        cells = [_measured(each, metric) for metric in metrics]
-        if each.data == "summary":
-            cells = [f"<strong>{cell}</strong>" for cell in cells]
-        rows.append([name, *cells, escape(settings(each.selected)) or "–"])
-    table = html.table(["model, fitted on", *metrics, "settings chosen"], rows, FIDELITY_TABLE)
     alt = "; ".join(
-        f"{label(each.model)} fitted on {called[each.data]}: "
-        + ", ".join(f"{metric} {number(metric, each.metrics[metric])}" for metric in metrics)
-        for each in card.fidelity
+        f"{label(one.model)} fitted on {_names(card)[one.data]}: "
+        + ", ".join(f"{metric} {number(metric, one.metrics[metric])}" for metric in metrics)
+        for one in card.fidelity
     )
-    plot = html.figure("fidelity", alt, card_figures.fidelity(card), FIDELITY_CAPTION) if draw else ""
-    return f"{plot}{table}"
+    table = fidelity_table(card)
+    return Figure("fidelity", FIDELITY_CAPTION, (panels,), wide=True, alt=alt, table=table, table_open=True)
 
 
-def _measured(each: Fidelity, metric: str) -> str:
-    parts = [interval(metric, each.intervals.get(metric))]
-    if each.data != "full" and metric in each.share:
-        parts.insert(0, f"{_percent(each.share[metric])} of full")
-    small = "".join(f"<small>{escape(part)}</small>" for part in parts if part)
-    return number(metric, each.metrics.get(metric)) + small
+def fidelity_table(card: Card) -> Table:
+    """Each model on each dataset: a row with its metrics and the share of the full data's."""
+    metrics = [metric for metric in METRICS if metric in card.fidelity[0].metrics]
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            f"{label(one.model)}, {_names(card)[one.data]}",
+            *(_measured(one, metric) for metric in metrics),
+            settings(one.selected) or "–",
+        )
+        for one in card.fidelity
+    )
+    return Table(FIDELITY_TABLE, ("model, fitted on", *metrics, "settings chosen"), rows)
 
 
-def _picture(card: Card) -> str:
-    if not card.picture:
-        return ""
+def _measured(one: Fidelity, metric: str) -> Value:
+    low, high = one.intervals.get(metric, (None, None))
+    share = one.data != "full" and metric in one.share
+    note = f"{percent(one.share[metric])} of full" if share else ""
+    return Value(metric, one.metrics.get(metric), low, high, best=one.data == "summary", note=note)
+
+
+def _picture(card: Card) -> Matrix:
     rows, columns = len(card.picture), len(card.picture[0])
     filled = sum(columns - row.count("0") for row in card.picture) / (rows * columns)
     which = "All" if rows == card.summary.users else f"{rows:,} of the"
     items = f"all {columns:,}" if columns == card.items else f"the {columns:,} most popular of {card.items:,}"
-    what = (
+    alt = (
         f"{which} {card.summary.users:,} synthetic users, one a row, those alike beside each other; "
         f"{items} items, one a column, the most popular on the left."
     )
     weight = "A dot is an interaction" if card.discrete else "The darker a dot, the larger its weight"
-    caption = f"{what} {weight}; {_percent(filled)} of the cells hold one."
-    height = max(HEIGHT, rows * 2) if rows > 20 else rows * 20
-    address = card_figures.picture(card.picture)
-    shape = f'width="{columns}" height="{rows}" style="height:{height}px"'
-    return (
-        '<h2>What is in it?</h2><figure aria-labelledby="picture-caption"><div class="matrix">'
-        f'<img src="{address}" alt="{escape(what)}" {shape}>'
-        f'</div><figcaption id="picture-caption">{escape(caption)}</figcaption></figure>'
-    )
+    return Matrix(card.picture, alt, f"{alt} {weight}; {percent(filled)} of the cells hold one.")
 
 
-def _distributions(card: Card, draw: bool) -> str:
-    if not card.popularity or not card.activity:
-        return ""
-    tables = _facts(card, card.popularity, "items", POPULARITY_TABLE) + _facts(
-        card, card.activity, "interactions of a user", ACTIVITY_TABLE
-    )
-    called = names(card)
+def _spread(card: Card) -> list[Block]:
+    """Popularity of items and activity of users, each from the largest to the smallest, on log axes."""
     alt = "; ".join(
-        f"{called[curve.data]}: "
-        + ", ".join(f"{name} {_figure_of(value)}" for name, value in curve.facts.items())
+        f"{_names(card)[curve.data]}: "
+        + ", ".join(f"{name} {_amount(value)}" for name, value in curve.facts.items())
         for curve in (*card.popularity, *card.activity)
     )
-    plot = html.figure("distributions", alt, card_figures.distributions(card), SPREAD_CAPTION) if draw else ""
-    alike = ""
+    panels = (
+        _curves(card, card.popularity, "users who have the item (%)", "items, the most popular first (%)"),
+        _curves(card, card.activity, "interactions of a user", "users, the most active first (%)"),
+    )
+    blocks: list[Block] = [
+        Figure("distributions", SPREAD_CAPTION, (panels,), wide=True, alt=alt, table=_amounts(card))
+    ]
     if card.likeness is not None:
-        alike = (
-            "<p>Rank correlation of the items' popularity in the summary and in the original: "
-            f"<strong>{card.likeness:.2f}</strong> (1: the same order, 0: no relation).</p>"
+        blocks.append(
+            Text(
+                "Rank correlation of the items' popularity in the summary and in the original: "
+                f"{card.likeness:.2f} (1: the same order, 0: no relation)."
+            )
         )
-    heading = "<h2>Is it spread like the original?</h2>"
-    return f"{heading}{plot}{alike}{html.details(tables, opened=not draw)}"
+    return blocks
 
 
-def _facts(card: Card, curves: Sequence[Curve], head: str, caption: str) -> str:
-    called = names(card)
-    rows = [[escape(name), *(_figure_of(curve.facts[name]) for curve in curves)] for name in curves[0].facts]
-    return html.table([head, *(called[curve.data] for curve in curves)], rows, caption)
+def _curves(card: Card, curves: Sequence[Curve], title: str, x: str) -> Panel:
+    series = tuple(
+        Series(_names(card)[curve.data], tuple(Point(100 * x, y, y, y) for x, y in curve.points if y > 0))
+        for curve in sorted(curves, key=lambda curve: DRAWN.index(curve.data))
+    )
+    return Panel(title, x, "", series, log_x=True, log_y=True)
 
 
-def _privacy(card: Card) -> str:
+def _amounts(card: Card) -> Table:
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (f"{what}: {name}", *(_amount(curve.facts[name]) for curve in curves))
+        for what, curves in (("users of an item", card.popularity), ("interactions of a user", card.activity))
+        for name in curves[0].facts
+    )
+    head = ("", *(_names(card)[curve.data] for curve in card.popularity))
+    return Table("Popularity of items and activity of users.", head, rows)
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+
+
+def _privacy(card: Card) -> list[Section]:
     text, caveat, warn = PRIVACY.get(card.start, (PRIVACY_OTHER, NO_GUARANTEE, True))
     if card.guarantee:
         text, warn = GUARANTEED, False
-    shown = escape(text.format(users=f"{card.summary.users:,}", start=card.start))
-    targets = TARGETS.get(str(card.settings.get("targets")), "")
-    told = "" if card.guarantee else f"<p>{escape(f'{targets} {caveat}'.strip())}</p>"
-    tested = f"<p>{escape(NOT_AUDITED)}</p>"
-    if card.audit is not None:
-        from infrec.privacy.audit import Audit
+    shown = text.format(users=f"{card.summary.users:,}", start=card.start)
+    meaning: list[Block] = [Text(shown, "warning" if warn else "note")]
+    if not card.guarantee:
+        targets = TARGETS.get(str(card.settings.get("targets")), "")
+        meaning.append(Text(f"{targets} {caveat}".strip()))
+    heading = "What does it mean for privacy?"
+    if card.audit is None:
+        meaning.append(Text(NOT_AUDITED))
+        return [Section(heading, meaning), *audits.guarantee(card.guarantee)]
+    from infrec.privacy.audit import Audit
 
-        tested = f"<h2>What did attacks find?</h2>{audits.aside(Audit.from_dict(card.audit))}"
-    return (
-        "<h2>What does it mean for privacy?</h2>"
-        f'<div class="aside{" warn" if warn else ""}" role="note"><p>{shown}</p></div>{told}'
-        f"{audits.guarantee(card.guarantee)}{tested}"
-    )
+    attacks = Section("What did attacks find?", [audits.aside(Audit.from_dict(card.audit))])
+    return [Section(heading, meaning), *audits.guarantee(card.guarantee), attacks]
 
 
-def _making(card: Card) -> str:
+def _making(card: Card) -> list[Block]:
     kept = f"of which step {card.best_step:,} was the best on validation and was kept"
-    facts = {
+    made = {
         "mode": f"{card.mode}: {'0/1 interactions' if card.discrete else 'weights between 0 and 1'}",
         "start": card.start,
         "seed": str(card.seed),
@@ -216,53 +264,23 @@ def _making(card: Card) -> str:
         **{f"time for {stage}": seconds(value) for stage, value in card.seconds.items()},
     }
     every = {name: settings({name: value}).partition("=")[2] for name, value in card.settings.items()}
-    more = f"<details><summary>All settings</summary>{_pairs(every)}</details>" if every else ""
-    again = f'<p class="quiet">{escape(ONCE if card.guarantee else AGAIN)}</p>'
-    return f"<h2>How was it made?</h2>{_pairs(facts)}{more}{again}"
-
-
-def _pairs(facts: Mapping[str, str]) -> str:
-    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
-    return f'<dl class="words">{entries}</dl>'
-
-
-def _words(card: Card) -> str:
-    metrics = [metric for metric in METRICS if card.fidelity and metric in card.fidelity[0].metrics]
-    meaning = {metric: MEANING[metric] for metric in metrics if metric in MEANING}
-    return f"<h2>What the words mean</h2>{_pairs(meaning)}" if meaning else ""
-
-
-def _footer(card: Card) -> str:
-    facts = " · ".join(f"{escape(key)}: {escape(value)}" for key, value in card.facts.items())
-    return f"<footer>Made by infrec. {facts}</footer>"
+    again = Text(ONCE if card.guarantee else AGAIN, "quiet")
+    return [Pairs(made), *([Fold("All settings", Pairs(every))] if every else []), again]
 
 
 # ---- words -----------------------------------------------------------------------------------------------
-def _percent(share: float | None) -> str:
-    """A share: `94 %`, `3.2 %` where it is small, `–` where it is unknown."""
-    if share is None:
-        return "–"
-    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.1f} %"
-
-
-def _figure_of(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
-
-
 FIDELITY_CAPTION = (
     "The same model, fitted on all users, on the summary, and on as many real users drawn at random; always "
     "measured on the original's held-out items. Dots are means over users, bands 95 % bootstrap intervals."
 )
 FIDELITY_TABLE = (
-    "Measured on the original's test part. Below a value: its share of what the same model reaches on the "
-    "full data, and its 95 % interval."
+    "Measured on the original's test part. With a number stands its share of what the same model reaches on "
+    "the full data."
 )
 SPREAD_CAPTION = (
     "Left: how many users have an item, from the most popular item to the least. Right: how many "
     "interactions a user has, from the most active user to the least. Both axes are logarithmic."
 )
-POPULARITY_TABLE = "Popularity of items."
-ACTIVITY_TABLE = "Activity of users."
 AGAIN = "The same data, settings and seed make it again."
 ONCE = "The noise came from the operating system and was not kept: nobody can make the same summary again."
 NO_GUARANTEE = (

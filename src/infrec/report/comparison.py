@@ -1,38 +1,59 @@
-"""The HTML report of a comparison: one file that needs nothing else, readable without scripts or sight."""
+"""The document of a comparison: models side by side on one split."""
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Sequence
 
 from infrec.evaluation.card_records import Card
+from infrec.evaluation.comparison import Comparison, Example, ModelRecord, Recommended, Stratum
 from infrec.report import card as cards
-from infrec.report import figures, html
-from infrec.report.html import NO_PLOTS
-from infrec.report.numbers import MEANING, interval, label, number, seconds, settings, shown, signed
-from infrec.report.records import Comparison, Example, ModelRecord, Reason, Recommended
+from infrec.report.document import (
+    Bar,
+    Block,
+    Cell,
+    Document,
+    Explained,
+    Explanations,
+    Figure,
+    Items,
+    Pairs,
+    Panel,
+    Point,
+    Section,
+    Series,
+    Table,
+    Text,
+    Value,
+)
+from infrec.report.numbers import MEANING, facts, label, number, seconds, settings, shown, signed
 
 BEYOND = ("coverage@10", "novelty@10")
+DRAWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100")
 
 
-def render(record: Comparison, *, plots: bool = True) -> str:
-    """The page. Without matplotlib (or with plots=False) the figures are left out and the tables remain."""
-    draw = plots and figures.available()
-    body = [
-        f"<h1>{escape(', '.join(label(m.name) for m in record.models))} on {escape(record.dataset)}</h1>",
-        f'<p class="lead">{escape(headline(record)).replace(" %", "&nbsp;%")}</p>',
-        f'<p class="quiet">{record.users:,} users, {record.items:,} items, '
-        f"{record.interactions:,} interactions; "
-        f"split: {escape(record.split)}; protocol: {escape(record.protocol)}.</p>",
-        "" if draw else f"<p><strong>{escape(NO_PLOTS)}</strong></p>",
-        _quality(record, draw),
-        _coldness(record, draw),
-        _popularity(record, draw),
-        "" if record.card is None else _distilled(record.card, draw),
-        "" if record.example is None else _example(record.example),
-        _words(record),
-        _footer(record),
+def document(record: Comparison) -> Document:
+    """The page of a comparison."""
+    about = (
+        f"{record.users:,} users, {record.items:,} items, {record.interactions:,} interactions; "
+        f"split: {record.split}; protocol: {record.protocol}."
+    )
+    metrics = shown(record.models[0].metrics, extra=BEYOND)
+    parts: list[Section | Block | None] = [
+        Text(headline(record), "lead"),
+        Text(about, "quiet"),
+        Section("How good are they?", [_quality(record), *(Text(text) for text in _leads(record))]),
+        _coldness(record),
+        _popularity(record),
+        _distilled(record.card) if record.card is not None else None,
+        _example(record.example) if record.example is not None else None,
+        Section("What the words mean", [Pairs({m: MEANING[m] for m in metrics if m in MEANING})]),
     ]
-    return html.document(f"infrec: models on {record.dataset}", body)
+    return Document(
+        title=f"infrec: models on {record.dataset}",
+        heading=f"{', '.join(label(model.name) for model in record.models)} on {record.dataset}",
+        parts=[part for part in parts if part is not None],
+        footer=f"Made by infrec. {facts(record.facts)}",
+    )
 
 
 def headline(record: Comparison, metric: str = "HR@10") -> str:
@@ -45,14 +66,14 @@ def headline(record: Comparison, metric: str = "HR@10") -> str:
     if len(ranked) == 1:
         return text + "."
     second = ranked[1]
-    beside = f"{label(second.name)} ({second.metrics[metric]:.1f} %)"
-    text += f", ahead of {beside}" if _leads(record, best, second, metric) else f", level with {beside}"
+    rival = f"{label(second.name)} ({second.metrics[metric]:.1f} %)"
+    text += f", ahead of {rival}" if _is_ahead(record, best, second, metric) else f", level with {rival}"
     if len(ranked) > 2:
         text += "; " + ", ".join(f"{label(m.name)} {m.metrics[metric]:.1f} %" for m in ranked[2:])
     return text + "."
 
 
-def _leads(record: Comparison, a: ModelRecord, b: ModelRecord, metric: str) -> bool:
+def _is_ahead(record: Comparison, a: ModelRecord, b: ModelRecord, metric: str) -> bool:
     """Whether a's lead is more than chance: by the paired difference where known, else by the intervals."""
     for lead in record.leads:
         if (lead.first, lead.second, lead.metric) == (a.name, b.name, metric):
@@ -62,164 +83,192 @@ def _leads(record: Comparison, a: ModelRecord, b: ModelRecord, metric: str) -> b
     return a_low > b_high
 
 
-# ---- sections ----------------------------------------------------------------------------------------------
-def _quality(record: Comparison, draw: bool) -> str:
-    metrics = shown(record.models[0].metrics)
-    best = {metric: max(m.metrics.get(metric, float("-inf")) for m in record.models) for metric in metrics}
-    rows = []
-    for model in record.models:
-        cells = []
-        for metric in metrics:
-            cell = _measured(model, metric)
-            leads = len(record.models) > 1 and model.metrics.get(metric) == best[metric]
-            cells.append(f"<strong>{cell}</strong>" if leads else cell)
-        rows.append([escape(label(model.name)), *cells])
-    caption = (
-        "Means over all users; the small figures are 95 % bootstrap intervals, the best of a column is bold."
+def table(models: Sequence[ModelRecord], caption: str) -> Table:
+    """Everything measured: a metric a row, a model a column; then the settings chosen and the time.
+
+    Args:
+        models: the models, measured on the same split.
+        caption: the words above the table.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for metric in shown(models[0].metrics, extra=BEYOND):
+        best = max(model.metrics.get(metric, float("-inf")) for model in models)
+        rivals = len(models) > 1 and metric not in BEYOND
+        cells = [_value(metric, model, rivals and model.metrics.get(metric) == best) for model in models]
+        rows.append((metric, *cells))
+    rows.append(("settings chosen", *(settings(model.selected) or "–" for model in models)))
+    for stage, name in (("fit", "time to fit"), ("evaluate", "time to evaluate")):
+        if all(stage in model.seconds for model in models):
+            rows.append((name, *(seconds(model.seconds[stage]) for model in models)))
+    return Table(caption, ("", *(label(model.name) for model in models)), tuple(rows))
+
+
+def _value(metric: str, measured: ModelRecord | Stratum, best: bool = False) -> Value:
+    low, high = measured.intervals.get(metric, (None, None))
+    return Value(metric, measured.metrics.get(metric), low, high, best=best)
+
+
+# ---- sections ---------------------------------------------------------------------------------------------
+def _quality(record: Comparison) -> Figure:
+    metrics = [metric for metric in DRAWN if all(metric in model.metrics for model in record.models)]
+    ticks = tuple((float(at), label(model.name)) for at, model in enumerate(record.models))
+    panels = tuple(
+        Panel(
+            f"{metric} (%)",
+            "",
+            "",
+            tuple(
+                Series(model.name, (_point(at, model.metrics[metric], model.intervals.get(metric)),))
+                for at, model in enumerate(record.models)
+            ),
+            ticks=ticks,
+            kind="dots",
+        )
+        for metric in metrics
     )
-    table = html.table(["model", *metrics], rows, caption)
     alt = "; ".join(
         f"{label(m.name)}: "
-        + ", ".join(f"{x} {number(x, m.metrics[x])}" for x in metrics[:4] if x in m.metrics)
+        + ", ".join(f"{metric} {number(metric, m.metrics[metric])}" for metric in metrics)
         for m in record.models
     )
-    plot = html.figure("quality", alt, figures.quality(record), QUALITY_CAPTION) if draw else ""
-    return f"<h2>How good are they?</h2>{plot}{table}{_lead_sentences(record)}{_beyond(record)}"
-
-
-def _lead_sentences(record: Comparison) -> str:
-    return "".join(
-        f"<p>{escape(label(x.first))} against {escape(label(x.second))}, user by user: {escape(x.metric)} "
-        f"{signed(x.value)} (95 % interval {signed(x.low)} to {signed(x.high)})"
-        f"{'' if x.low > 0 or x.high < 0 else ': not more than chance'}.</p>"
-        for x in record.leads
+    caption = "Means over all users; the best of a row is bold."
+    return Figure(
+        "quality",
+        QUALITY_CAPTION,
+        (panels,),
+        wide=True,
+        alt=alt,
+        table=table(record.models, caption),
+        table_open=True,
     )
 
 
-def _beyond(record: Comparison) -> str:
-    """The table beside accuracy: coverage, novelty, settings and time of each model."""
-    metrics = [metric for metric in BEYOND if metric in record.models[0].metrics]
-    rows = [
-        [
-            escape(label(model.name)),
-            *(_measured(model, metric) for metric in metrics),
-            escape(settings(model.selected)) or "–",
-            seconds(model.seconds["fit"]) if "fit" in model.seconds else "–",
-        ]
-        for model in record.models
+def _point(x: float, value: float, bounds: tuple[float, float] | None) -> Point:
+    low, high = bounds or (value, value)
+    return Point(x, value, low, high)
+
+
+def _leads(record: Comparison) -> list[str]:
+    return [
+        f"{label(lead.first)} against {label(lead.second)}, user by user: {lead.metric} "
+        f"{signed(lead.value)} (95 % interval {signed(lead.low)} to {signed(lead.high)})"
+        f"{'' if lead.low > 0 or lead.high < 0 else ': not more than chance'}."
+        for lead in record.leads
     ]
-    return html.table(
-        ["model", *metrics, "settings chosen", "time to fit"], rows, "Beyond accuracy, and what it cost."
-    )
 
 
-def _measured(model: ModelRecord, metric: str) -> str:
-    bounds = interval(metric, model.intervals.get(metric))
-    return number(metric, model.metrics.get(metric)) + (f"<small>{bounds}</small>" if bounds else "")
-
-
-def _coldness(record: Comparison, draw: bool, metric: str = "HR@10") -> str:
+def _coldness(record: Comparison, metric: str = "HR@10") -> Section | None:
+    """Quality for groups of users, from those we know least about to those we know best."""
     if not all(model.strata for model in record.models):
-        return ""
-    rows = [
-        [f"{stratum.label} ({stratum.users:,} users)"]
-        + [
-            f"{number(metric, m.strata[at].metrics.get(metric))}"
-            f"<small>{interval(metric, m.strata[at].intervals.get(metric))}</small>"
-            for m in record.models
-        ]
-        for at, stratum in enumerate(record.models[0].strata)
-    ]
-    table = html.table(
-        ["known about a user", *(label(m.name) for m in record.models)], rows, f"{metric} (%) by group"
+        return None
+    groups = record.models[0].strata
+    series = tuple(
+        Series(
+            model.name,
+            tuple(
+                _point(at, s.metrics[metric], s.intervals.get(metric)) for at, s in enumerate(model.strata)
+            ),
+        )
+        for model in record.models
+    )
+    ticks = tuple((float(at), f"{group.label}\n{group.users:,} users") for at, group in enumerate(groups))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            f"{group.label} ({group.users:,} users)",
+            *(_value(metric, model.strata[at]) for model in record.models),
+        )
+        for at, group in enumerate(groups)
     )
     alt = f"{metric} by how many items are known of a user. " + "; ".join(
         f"{label(m.name)}: "
         + ", ".join(f"{s.label} {number(metric, s.metrics.get(metric))}" for s in m.strata)
         for m in record.models
     )
-    plot = html.figure("coldness", alt, figures.coldness(record, metric), COLDNESS_CAPTION) if draw else ""
-    return f"<h2>For whom? Quality by how cold a user is</h2>{plot}{html.details(table, opened=not draw)}"
+    figure = Figure(
+        "coldness",
+        COLDNESS_CAPTION,
+        ((Panel(f"{metric} (%)", "", "", series, ticks=ticks, from_zero=True),),),
+        wide=True,
+        alt=alt,
+        table=Table(f"{metric} (%) by group.", ("known about a user", *_names(record)), rows),
+    )
+    return Section("For whom? Quality by how cold a user is", [figure])
 
 
-def _popularity(record: Comparison, draw: bool) -> str:
-    if not record.popularity_groups or not all(model.popularity for model in record.models):
-        return ""
-    rows = [
-        [f"{name} ({count:,} items)"] + [f"{100 * m.popularity[at]:.1f} %" for m in record.models]
-        for at, (name, count) in enumerate(record.popularity_groups)
-    ]
-    caption = "Share of the top-10 recommendations by popularity group"
-    table = html.table(["items", *(label(m.name) for m in record.models)], rows, caption)
-    names = [name for name, _ in record.popularity_groups]
-    alt = f"{caption}. " + "; ".join(
+def _popularity(record: Comparison) -> Section | None:
+    """Where on the popularity scale each model's recommendations lie, against the data itself."""
+    groups = record.popularity_groups
+    if not groups or not all(model.popularity for model in record.models):
+        return None
+    series = tuple(
+        Series(model.name, tuple(_point(at, 100 * share, None) for at, share in enumerate(model.popularity)))
+        for model in record.models
+    )
+    ticks = tuple(
+        (float(at), f"{name}\n{count:,} item{'s' * (count != 1)}") for at, (name, count) in enumerate(groups)
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (f"{name} ({count:,} items)", *(f"{100 * model.popularity[at]:.1f} %" for model in record.models))
+        for at, (name, count) in enumerate(groups)
+    )
+    even = 100 / len(groups)
+    alt = "; ".join(
         f"{label(m.name)}: "
-        + ", ".join(f"{name} {100 * share:.0f} %" for name, share in zip(names, m.popularity, strict=True))
+        + ", ".join(
+            f"{name} {100 * share:.0f} %" for (name, _), share in zip(groups, m.popularity, strict=True)
+        )
         for m in record.models
     )
-    plot = html.figure("popularity", alt, figures.popularity(record), POPULARITY_CAPTION) if draw else ""
-    return f"<h2>What? Popularity of what is recommended</h2>{plot}{html.details(table, opened=not draw)}"
+    title, caption = (
+        "share of all top-10 lists (%)",
+        "Share of the top-10 recommendations by popularity group",
+    )
+    panel = Panel(title, "", "", series, ticks=ticks, line=(even, "what users chose"), kind="bars")
+    figure = Figure(
+        "popularity",
+        POPULARITY_CAPTION.format(even=f"{even:.0f}"),
+        ((panel,),),
+        wide=True,
+        alt=f"{caption}. {alt}",
+        table=Table(f"{caption}.", ("items", *_names(record)), rows),
+    )
+    return Section("What? Popularity of what is recommended", [figure])
 
 
-def _distilled(card: Card, draw: bool) -> str:
-    return (
-        f"<h2>From how few? {card.summary.users:,} synthetic users instead of {card.full.users:,}</h2>"
-        f"<p>{escape(cards.headline(card))}</p>{cards.fidelity(card, draw)}"
+def _names(record: Comparison) -> tuple[str, ...]:
+    return tuple(label(model.name) for model in record.models)
+
+
+def _distilled(card: Card) -> Section:
+    heading = f"From how few? {card.summary.users:,} synthetic users instead of {card.full.users:,}"
+    return Section(heading, [Text(cards.headline(card)), cards.fidelity(card)])
+
+
+def _example(example: Example) -> Section:
+    return Section(
+        f"For example: user {example.user}",
+        [
+            Text(f"Has {len(example.history)} items:"),
+            Items(example.history, "tags"),
+            Text(f"{label(example.model)} {EXAMPLE}"),
+            Explanations([_explained(one) for one in example.recommended]),
+        ],
     )
 
 
-def _example(example: Example) -> str:
-    history = "".join(f"<li>{escape(title)}</li>" for title in example.history)
-    recs = "".join(_recommended(rec) for rec in example.recommended)
-    return (
-        f"<h2>For example: user {escape(example.user)}</h2>"
-        f"<p>Has {len(example.history)} items:</p><ul class='tags'>{history}</ul>"
-        f"<p>{escape(label(example.model))} recommends the following. The bars show where a score comes "
-        "from: the items of this history that speak most for it, the others, and what a user without any "
-        "history would get. They add up to the score.</p>"
-        f"<ol class='recs'>{recs}</ol>"
+def _explained(one: Recommended) -> Explained:
+    users = ", ".join(f"{user.label} ({signed(user.contribution, 3)})" for user in one.users)
+    return Explained(
+        label=f"{one.rank}. {one.label}",
+        score=one.score,
+        bars=[
+            *(Bar(item.label, item.contribution) for item in one.items),
+            Bar("the rest of the history", one.rest, "rest"),
+            Bar("without a history", one.baseline, "rest"),
+        ],
+        mark="✓ held out: this user did choose it" if one.held_out else "",
+        below=f"Users like this one who speak for it: {users}." if users else "",
     )
-
-
-def _recommended(rec: Recommended) -> str:
-    hit = '<span class="hit">✓ held out: this user did choose it</span>' if rec.held_out else ""
-    parts = (
-        *rec.items,
-        Reason("the rest of the history", rec.rest),
-        Reason("without a history", rec.baseline),
-    )
-    widest = max(abs(part.contribution) for part in parts) or 1.0
-    bars = "".join(_bar(part, widest, quiet=at >= len(rec.items)) for at, part in enumerate(parts))
-    users = ", ".join(f"{escape(x.label)} ({signed(x.contribution)})" for x in rec.users)
-    return (
-        f'<li><div class="rec-head"><span>{rec.rank}. {escape(rec.label)}{hit}</span>'
-        f'<span class="score">score {rec.score:.3f}</span></div><div class="why">{bars}</div>'
-        + (f'<p class="quiet">Users like this one who speak for it: {users}.</p>' if users else "")
-        + "</li>"
-    )
-
-
-def _bar(reason: Reason, widest: float, *, quiet: bool) -> str:
-    share = 100 * abs(reason.contribution) / widest
-    name = "quiet" if quiet else "own"
-    kind = " against" if reason.contribution < 0 else " quiet" if quiet else ""
-    return (
-        f'<span class="{name}">{escape(reason.label)}</span>'
-        '<span class="track" aria-hidden="true">'
-        f'<span class="bar{kind}" style="display:block;width:{share:.1f}%"></span></span>'
-        f'<span class="amount">{signed(reason.contribution)}</span>'
-    )
-
-
-def _words(record: Comparison) -> str:
-    metrics = shown(record.models[0].metrics, extra=BEYOND)
-    entries = "".join(f"<dt>{escape(m)}</dt><dd>{escape(MEANING[m])}</dd>" for m in metrics if m in MEANING)
-    return f"<h2>What the words mean</h2><dl class='words'>{entries}</dl>"
-
-
-def _footer(record: Comparison) -> str:
-    facts = " · ".join(f"{escape(key)}: {escape(value)}" for key, value in record.facts.items())
-    return f"<footer>Made by infrec. {facts}</footer>"
 
 
 QUALITY_CAPTION = (
@@ -233,5 +282,9 @@ COLDNESS_CAPTION = (
 POPULARITY_CAPTION = (
     "Items sorted from the most to the least popular and cut into groups with equally many interactions. "
     "A model that only repeats what is popular fills the first group; one that follows its users comes "
-    "near the dashed line."
+    "near the dashed line: what users chose ({even} % each)."
+)
+EXAMPLE = (
+    "recommends the following. The bars show where a score comes from: the items of this history that speak "
+    "most for it, the others, and what a user without any history would get. They add up to the score."
 )

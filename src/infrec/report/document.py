@@ -1,15 +1,19 @@
-"""Parts of a page, as plain records: figures, tables, values, claims with their verdicts."""
+"""A document as plain records: sections of text, tables, figures and claims.
+
+`html`, `markdown` and `terminal` write it down, `figures` draws its figures, `numbers` says how a number is
+written. Cards, audits, comparisons and the pages of experiments are all documents.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Verdict = Literal["holds", "does not hold", "cannot be tested here"]
 
 
-# ---- after: what was found --------------------------------------------------------------------------------
+# ---- figures ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Point:
     """One value of a figure: where, how much, its interval, and from how many seeds."""
@@ -23,13 +27,28 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
+    """Points that belong together. name: a model, a source, or both (`ease|user-rns`), else plain words."""
+
     name: str
     points: tuple[Point, ...]
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. ticks: names of the places on the x axis. line: a reference value with its name."""
+    """One pair of axes.
+
+    Args:
+        title: what stands above the panel.
+        x: the name of the x axis.
+        y: the name of the y axis.
+        series: what is drawn; of `dots`, each point is a row, its value lies on the horizontal axis.
+        log_x: whether the x axis is logarithmic.
+        ticks: names of the places on the x axis; of `dots`, the names of the rows.
+        line: a reference value with its name.
+        kind: curves with bands, dots with intervals, or bars.
+        log_y: whether both axes are logarithmic and show powers of ten.
+        from_zero: whether the y axis begins at 0.
+    """
 
     title: str
     x: str
@@ -38,19 +57,34 @@ class Panel:
     log_x: bool = False
     ticks: tuple[tuple[float, str], ...] = ()
     line: tuple[float, str] | None = None
+    kind: Literal["curves", "dots", "bars"] = "curves"
+    log_y: bool = False
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)
 class Figure:
     """Panels in rows, one legend for all. A single column of panels is laid out in rows of three.
 
-    same_y: the panels of a row are compared with each other, so their y axes are the same.
+    Args:
+        name: of its file and of its ids on a page.
+        caption: the sentences below it.
+        rows: the panels.
+        same_y: whether the panels of a row are compared with each other, so that their y axes are the same.
+        wide: whether few panels take the whole width too.
+        alt: the figure in words; by default its panels and series are named.
+        table: its numbers as a reader wants them, to be unfolded; by default every point is listed.
+        table_open: whether the table stands there unfolded.
     """
 
     name: str
     caption: str
     rows: tuple[tuple[Panel, ...], ...]
     same_y: bool = False
+    wide: bool = False
+    alt: str = ""
+    table: Table | None = None
+    table_open: bool = False
 
     def __post_init__(self) -> None:
         if len(self.rows) > 1 and all(len(row) == 1 for row in self.rows):
@@ -63,9 +97,20 @@ class Figure:
         return [panel for row in self.rows for panel in row]
 
 
+# ---- tables and claims ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Value:
-    """A measured number in a table, beside the paper's where it has one."""
+    """A measured number in a table.
+
+    Args:
+        metric: what it is; decides how it is written (`numbers.number`).
+        value: the number; None where it is not known.
+        low: the lower end of its 95 % interval.
+        high: the upper end.
+        paper: the paper's number, to stand beside it.
+        best: whether it is stressed.
+        note: a few words below it.
+    """
 
     metric: str
     value: float | None
@@ -73,13 +118,20 @@ class Value:
     high: float | None = None
     paper: float | None = None
     best: bool = False
+    note: str = ""
+
+
+Cell = str | Value
 
 
 @dataclass(frozen=True)
 class Table:
+    """Cells under a head. ranges: what the intervals are, said where a page shows them."""
+
     caption: str
     head: tuple[str, ...]
-    rows: tuple[tuple[str | Value, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    ranges: str = "Small ranges are 95 % intervals over users."
 
 
 @dataclass(frozen=True)
@@ -92,9 +144,153 @@ class Claim:
     figures: str
 
 
+def claim(text: str, dataset: str, holds: bool | None, figures: str) -> Claim:
+    """A claim with its verdict. holds: None where what was measured does not decide it."""
+    verdict: Verdict = "cannot be tested here" if holds is None else "holds" if holds else "does not hold"
+    return Claim(text, dataset, verdict, figures)
+
+
+# ---- other blocks -----------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Text:
+    """A paragraph. kind: `lead` for the result in a sentence, `quiet` for small print, `notice` for a flaw
+    of the page, `note` and `warning` for what a reader must not miss."""
+
+    text: str
+    kind: Literal["", "lead", "quiet", "notice", "note", "warning"] = ""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Words and what they mean, or facts by name."""
+
+    pairs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of short texts. kind: `tags` stand side by side, `notes` are sentences."""
+
+    items: Sequence[str]
+    kind: Literal["", "tags", "notes"] = ""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A few numbers in large print: (name, number now, number before)."""
+
+    tiles: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix as a picture: rows of hexadecimal digits, one a cell, 0 (empty) to f (weight 1)."""
+
+    rows: Sequence[str]
+    alt: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Claims:
+    claims: Sequence[Claim]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One part of a score. kind: `rest` for what is no single item."""
+
+    label: str
+    amount: float
+    kind: Literal["", "rest"] = ""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A recommended item with the parts that its score is made of. mark: a remark behind the name."""
+
+    label: str
+    score: float
+    bars: Sequence[Bar]
+    mark: str = ""
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Explanations:
+    entries: Sequence[Explained]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A page in a folder of its own, with facts about it and the claims that it decides."""
+
+    title: str
+    folder: str
+    facts: str
+    claims: Sequence[Claim] = ()
+
+
+@dataclass(frozen=True)
+class Links:
+    links: Sequence[Link]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A block to be unfolded."""
+
+    summary: str
+    block: Block
+
+
+Block = (
+    Text | Pairs | Items | Tiles | Matrix | Table | Figure | Claims | Explanations | Links | Fold
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Section:
+    """Blocks under a heading."""
+
+    heading: str
+    blocks: Sequence[Block] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page, whole by itself.
+
+    Args:
+        title: of the window.
+        heading: the first line.
+        parts: sections, and blocks that stand without a heading.
+        footer: where it comes from, in small print.
+        up: the address and the name of the page above this one.
+        wide: whether its tables and figures need a wide page.
+    """
+
+    title: str
+    heading: str
+    parts: Sequence[Section | Block]
+    footer: str = ""
+    up: tuple[str, str] | None = None
+    wide: bool = False
+
+    @property
+    def figures(self) -> Iterator[Figure]:
+        """Every figure, in order."""
+        for part in self.parts:
+            for block in part.blocks if isinstance(part, Section) else (part,):
+                inner = block.block if isinstance(block, Fold) else block
+                if isinstance(inner, Figure):
+                    yield inner
+
+
+# ---- findings of an experiment ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Findings:
-    """Everything a page shows. notes: where ours differs from the paper's, and why."""
+    """Everything that the page of an experiment shows. notes: where ours differs from the paper, and why."""
 
     claims: Sequence[Claim] = ()
     figures: Sequence[Figure] = ()
@@ -110,9 +306,3 @@ class Findings:
             for one in self.claims
         ]
         return replace(self, claims=claims)
-
-
-def claim(text: str, dataset: str, holds: bool | None, figures: str) -> Claim:
-    """holds: None where what was measured does not decide it."""
-    verdict: Verdict = "cannot be tested here" if holds is None else "holds" if holds else "does not hold"
-    return Claim(text, dataset, verdict, figures)

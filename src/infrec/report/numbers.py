@@ -1,10 +1,14 @@
-"""How numbers are written, in tables on the terminal and in HTML alike."""
+"""How numbers and names are written, on the terminal, in HTML and in Markdown alike."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from infrec.report.document import Value
 
 SHOWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC")
 
@@ -20,6 +24,13 @@ MEANING = {
     "novelty@10": "how unexpected the recommended items are: mean −log₂ of their share of users (bits)",
 }
 
+MARK = {
+    "holds": "✓ holds",
+    "does not hold": "✗ does not hold",
+    "cannot be tested here": "? cannot be tested here",
+}
+COUNTS = ("users", "items", "interactions")
+
 MODELS = {
     "poprec": "PopRec",
     "bias-only": "Bias-only",
@@ -31,26 +42,79 @@ MODELS = {
     "infinite-ae": "∞-AE",
     "infinite-ae-plus": "∞-AE-plus",
 }
+SOURCES = {
+    "full": "all users",
+    "interaction-rns": "Interaction-RNS",
+    "user-rns": "User-RNS",
+    "head-user": "Head-user",
+    "svp-cf": "SVP-CF",
+    "ar-cf": "AR-CF",
+    "distill-cf": "Distill-CF (0/1)",
+    "distill-cf-soft": "Distill-CF (fractional)",
+    "distill-cf-published": "Distill-CF (as published)",
+    "joint": "Joint",
+    "individual": "Individual",
+    "fine-tune": "Fine-tune",
+    "ader": "ADER",
+}
 
 
-def label(model: str) -> str:
-    """A model's name as people write it."""
-    return MODELS.get(model, model)
+def label(word: str) -> str:
+    """A model or a source of data as people write it, or both as in Table 1: `distill-cf-500+infinite-ae`."""
+    if word in MODELS or word in SOURCES:
+        return MODELS.get(word) or SOURCES[word]
+    if both := re.fullmatch(r"(.+)-(\d+)\+(.+)", word):
+        source, users, model = both.groups()
+        # In Table 1's own column the recipe is the published one, and the 0/1 summary is named.
+        source = {"distill-cf": "distill-cf-published", "distill-cf-discrete": "distill-cf"}.get(
+            source, source
+        )
+        return f"{label(model)} on {label(source)}, {users} users"
+    return word
 
 
 def number(metric: str, value: float | None) -> str:
-    """A metric's value: percentages with two digits, AUC with three decimals."""
+    """A value as its metric is written: AUC with four decimals, counts whole, shares as `3.2 %`, others
+    with two decimals."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:.3f}" if metric == "AUC" else f"{value:.2f}"
+    if metric in COUNTS:
+        return f"{value:,.0f}"
+    return percent(value) if metric == "share" else f"{value:.{_digits(metric)}f}"
 
 
 def interval(metric: str, bounds: tuple[float, float] | None) -> str:
-    """A confidence interval, short: `31.0–32.8`."""
+    """A confidence interval, with one decimal fewer than its value: `31.0–32.8`."""
     if bounds is None or not all(math.isfinite(bound) for bound in bounds):
         return ""
-    digits = 3 if metric == "AUC" else 2 if metric.startswith("novelty") else 1
+    if metric == "share":
+        return f"{percent(bounds[0])} – {percent(bounds[1])}"
+    digits = 2 if metric.startswith("novelty") else _digits(metric) - 1
     return f"{bounds[0]:.{digits}f}–{bounds[1]:.{digits}f}"
+
+
+def _digits(metric: str) -> int:
+    return 4 if metric == "AUC" else 2
+
+
+def beside(cell: Value) -> str:
+    """The paper's number and how far ours is from it: `paper 31.51 (+0.40)`."""
+    text = f"paper {number(cell.metric, cell.paper)}"
+    if cell.value is None or cell.paper is None or cell.metric in COUNTS:
+        return text
+    apart, digits = cell.value - cell.paper, _digits(cell.metric)
+    return (
+        f"{text} ({'±' + f'{abs(apart):.{digits}f}' if round(apart, digits) == 0 else signed(apart, digits)})"
+    )
+
+
+def percent(share: float | None) -> str:
+    """A share: `94 %`, `3.2 %`, `0.04 %`; `–` where it is unknown."""
+    if share is None:
+        return "–"
+    hundredfold = 100 * share
+    digits = 0 if hundredfold >= 10 or hundredfold == 0 else 1 if hundredfold >= 1 else 2
+    return f"{hundredfold:.{digits}f} %"
 
 
 def shown(metrics: Iterable[str], *, extra: Iterable[str] = ()) -> list[str]:
@@ -62,6 +126,11 @@ def shown(metrics: Iterable[str], *, extra: Iterable[str] = ()) -> list[str]:
 def settings(selected: Mapping[str, Any]) -> str:
     """Settings on one line: `reg=5, depth=1`."""
     return ", ".join(f"{key}={_short(value)}" for key, value in selected.items())
+
+
+def facts(pairs: Mapping[str, Any]) -> str:
+    """Small print on one line: `device: cpu · numpy: 2.1`."""
+    return " · ".join(f"{key}: {value}" for key, value in pairs.items())
 
 
 def seconds(value: float) -> str:
@@ -84,10 +153,14 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.1f} {unit}"
 
 
-def signed(value: float) -> str:
-    """A contribution: `+1.20`, `−0.034`."""
-    digits = 3 if abs(value) < 0.1 else 2
+def signed(value: float, digits: int = 2) -> str:
+    """A difference or a contribution: `+1.20`, `−0.34`."""
     return f"{'−' if value < 0 else '+'}{abs(value):.{digits}f}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""One contract for every sampler: a log, a strategy and a size in; a log over the same items out.
+"""One contract for every sampler: a log, a strategy and a size in; a `Summary` over the same items out.
 
 `user-rns`, `head-user` and `svp-cf` put the users in an order and take them from the front, whole, until the
 number of users or the share of interactions is reached. `herding` does the same, each user chosen in view of
@@ -7,13 +7,13 @@ those before. `interaction-rns` takes interactions one by one. `ar-cf` chooses n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.data import Interactions
+from infrec.data import Interactions, Summary, grids
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -61,17 +61,40 @@ def sample(
     seed: int = 42,
     progress: Progress = silent,
     **settings: Any,
-) -> Interactions:
+) -> Summary:
     """A part of the log, by percent of its interactions or by number of users; the items stay the same.
+
+    Args:
+        log: The log to sample from.
+        strategy: One of `STRATEGIES`.
+        percent: Size in percent of the interactions.
+        users: Size in users, instead of `percent`.
+        seed: Seed of what is random.
+        progress: Called while `ar-cf` trains.
+        settings: Settings of `ar-cf`, by name; the others have none.
 
     Samplers of users return exactly `users` users, or the fewest whole users from the front of their order
     that together hold `percent` % of the interactions. `interaction-rns` returns exactly the rounded number
     of interactions (for `users` = N: the share N / all users of them); users left without any are dropped.
-    `ar-cf` is trained on the log and returns users of its own, numbered; `settings` are its alone.
+    `ar-cf` is trained on the log and returns users of its own, numbered.
     """
     if strategy not in STRATEGIES:
         raise ConfigError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}.")
     _check_size(log, percent, users)
+    chosen = _chosen(log, strategy, percent, users, seed, progress, settings)
+    about = {"strategy": strategy, "percent": percent, "seed": seed, "reg_grid": grids.SAMPLE}
+    return Summary.of(chosen, about=about, kind="sample")
+
+
+def _chosen(
+    log: Interactions,
+    strategy: str,
+    percent: float | None,
+    users: int | None,
+    seed: int,
+    progress: Progress,
+    settings: Mapping[str, Any],
+) -> Interactions:
     if strategy == "ar-cf":
         maker = ar_cf.fitted(log, progress, seed=seed, **settings)
         if percent is None:

@@ -36,6 +36,10 @@ def holdout(log: Interactions, *, seed: int = 42) -> Split:
     Users with fewer than 3 interactions are dropped; items are not filtered. Of a user's n interactions,
     shuffled, the first int(0.8 n) are train, those up to int(0.9 n) validation, the rest test; then the very
     first is moved to test, so that every user has a test item. Small users have no validation item.
+
+    Args:
+        log: the log to split.
+        seed: seed of the shuffle; a split that the data brings along needs none.
     """
     if log.parts is not None:
         return own_split(log)
@@ -51,6 +55,11 @@ def hide(log: Interactions, *, share: float = 0.1, seed: int = 42) -> tuple[Inte
     """A second holdout inside a log: (what is left, what is hidden), for the same users and items.
 
     Of a user's n ≥ 2 interactions int(share · n) are hidden, at least one; a user with a single one keeps it.
+
+    Args:
+        log: the log to hide interactions of.
+        share: how much of each history is hidden, in 0…1.
+        seed: seed of the choice.
     """
     place = _shuffled_place(log.matrix, generator(seed, "hide"))
     n = log.user_counts
@@ -77,7 +86,11 @@ def inner_holdout(log: Interactions) -> tuple[Interactions, Interactions] | None
 
 
 def own_split(log: Interactions) -> Split:
-    """The split in the data's own column `split`, untouched: no user is dropped."""
+    """The split in the data's own column `split`, untouched: no user is dropped.
+
+    Args:
+        log: a log with `parts`.
+    """
     parts = log.parts or {}
     for name in ("train", "test"):
         if name not in parts or not parts[name].nnz:
@@ -121,14 +134,26 @@ def held_out(log: Interactions, seed: int) -> tuple[Interactions, Interactions]:
 
 
 def is_set_aside(users: Vocabulary, share: float, seed: int) -> NDArray[np.bool_]:
-    """For each user id, whether it is among the share that is set aside."""
+    """For each user id, whether it is among the share that is set aside.
+
+    Args:
+        users: ids of the users.
+        share: share of the users to set aside, in 0…1.
+        seed: another seed sets others aside.
+    """
     if not 0 < share < 1:
         raise ConfigError(f"set_aside is {share}; expected a share above 0 and below 1, for example 0.1.")
     return (hashed(users, seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
 
 
 def set_aside(split: Split, share: float, seed: int) -> tuple[Split, Interactions]:
-    """The split without the users set aside, and the train part of those users."""
+    """The split without the users set aside, and the train part of those users.
+
+    Args:
+        split: the split whose users are divided.
+        share: share of the users to set aside, in 0…1.
+        seed: another seed sets others aside.
+    """
     out = is_set_aside(split.train.users, share, seed)
     if not out.any() or out.all():
         raise DataError(

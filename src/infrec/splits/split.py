@@ -22,7 +22,12 @@ FEWEST = 3  # a user needs one interaction for each part
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three logs over the same users and items. `name` says how it was made, for records and reports."""
+    """Three logs over the same users and items.
+
+    Args:
+        train, val, test: the three logs.
+        name: how it was made, for records and reports.
+    """
 
     train: Interactions
     val: Interactions

@@ -18,6 +18,10 @@ def periods(log: Interactions, n: int) -> list[Interactions]:
     """The log cut by time into n periods of equally many interactions (to within one), the oldest first.
 
     All periods have the log's users and items. At equal times users and then items come in their own order.
+
+    Args:
+        log: a log with times.
+        n: how many periods.
     """
     time = _times(log)
     if not 1 <= n <= max(1, len(time)):
@@ -35,6 +39,11 @@ def ahead(past: Interactions, period: Interactions, *, share: float = 0.2) -> Sp
     Of a user's n interactions in the period the last max(1, int(share · n)) are test. Train is what is known
     of the user by then: the earlier ones, and everything in `past`. For somebody with a single interaction in
     all it is empty. Validation is empty. Items that `past` lacks stay: they cannot be foreseen.
+
+    Args:
+        past: everything before the period.
+        period: the period to foresee.
+        share: how much of each user's period is test, in 0…1.
     """
     if not 0 < share <= 1:
         raise ConfigError(f"share is {share}; expected more than 0 and at most 1.")

@@ -1,0 +1,187 @@
+"""A distillation as a run: its beginning from the data, its checkpoints, what it reports."""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec import checkpoints, machine
+from infrec.checkpoints import CheckpointedLoop, fingerprint
+from infrec.distillation import batches, start
+from infrec.distillation.batches import UserBatches
+from infrec.distillation.leave_one_out import MOST_ITEMS, LeaveOneOutTargets
+from infrec.distillation.loop import Data, Distillation, OnValidate, Track
+from infrec.distillation.settings import DistillSettings
+from infrec.kernels import device_arrays, devices
+from infrec.progress import Progress, silent
+from infrec.randomness import generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from infrec.contents import Artifact
+    from infrec.distillation.update import Past
+
+
+class Run:
+    """One distillation of a log: `go`, then read `best`, `track`, `seconds` and `ms_per_step`.
+
+    Args:
+        train: The log.
+        settings: Settings that are `DistillSettings.resolved` for it.
+        on_validate: Called with X̂ and the λ grid; says how good X̂ is and which λ is best.
+        past: An old summary that is carried on, over the same items.
+        directory: Where checkpoints are kept; SIGTERM and SIGINT then save and raise `Interrupted`.
+        resume: Whether to go on from a checkpoint that is there.
+        progress: Called as the work goes on.
+    """
+
+    def __init__(
+        self,
+        train: sp.csr_array,
+        settings: DistillSettings,
+        on_validate: OnValidate,
+        *,
+        past: Past | None = None,
+        directory: Path | None = None,
+        resume: bool = False,
+        progress: Progress = silent,
+    ) -> None:
+        self.settings, self.progress, self.seconds = settings, progress, 0.0
+        self._train, self._past, self._times = train, past, list[float]()
+        on_gpu = device_arrays.on_gpu()
+        if not on_gpu:
+            _require_memory(train, settings)
+        logits, weights = start.logits(train, settings, past), None
+        if past is not None:
+            train, weights = past.beside(train)
+        fit = partial(
+            LeaveOneOutTargets.fit,
+            train,
+            sharpness=settings.sharpness,
+            weights=weights,
+            seed=settings.seed,
+            progress=progress,
+        )
+        users = UserBatches(
+            train,
+            batch=settings.batch,
+            seed=settings.seed,
+            on_gpu=on_gpu,
+            weights=weights,
+            others=fit if settings.targets == "others" else None,
+        )
+        key = generator(settings.seed, "distillation").integers(0, 2**32, 2, dtype=np.uint32)
+        data: Any = (start.row_sizes(train, settings), np.float32(train.nnz / train.shape[0]), key)
+        self.loop = Distillation(logits, Data(*batches.everywhere(data)), users, settings, on_validate)
+        self._checkpoints = CheckpointedLoop(
+            "distillation", self, directory, resume=resume, team=batches.team()
+        )
+
+    @property
+    def ms_per_step(self) -> float | None:
+        """The median, without compilation; None where no step was timed."""
+        timed = self._times[1:]
+        return float(np.median(timed)) * 1e3 if timed else None
+
+    def go(self) -> Run:
+        """Distil to the end, from the beginning or from the last checkpoint."""
+        with self._checkpoints:
+            began = time.perf_counter()
+            for steps in self.loop.parts():
+                if steps:
+                    self._times.append((time.perf_counter() - began) / steps)
+                self._report()
+                self._checkpoints.after_part(save=not steps)
+                began = time.perf_counter()
+            self.seconds = self._checkpoints.seconds
+        return self
+
+    def _report(self) -> None:
+        track, steps = self.loop.track, self.loop.steps
+        per_step = float(np.median(self._times[1:] or self._times or [0.0]))
+        last = track.history[-1].get(self.settings.criterion, math.nan) if track.history else math.nan
+        self.progress(
+            "distil",
+            track.step,
+            steps,
+            loss=self.loop.loss,
+            validation=last,
+            best=track.best,
+            best_step=track.best_step,
+            seconds=self._checkpoints.seconds,
+            seconds_left=per_step * (steps - track.step),
+        )
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------
+    @property
+    def position(self) -> str:
+        """Where it stands, for the message of an interruption."""
+        return f"step {self.loop.track.step} of {self.loop.steps}"
+
+    def identity(self) -> dict[str, Any]:
+        """Data and settings, which a checkpoint must agree on."""
+        previous = {} if self._past is None else {"previous": fingerprint(self._past.matrix)}
+        return {"data": fingerprint(self._train), **self.settings.to_dict(), **previous}
+
+    def checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The loop's track and arrays."""
+        loop = self.loop
+        track = {**vars(loop.track), "history": [finite(row) for row in loop.track.history]}
+        return finite({"loss": loop.loss}) | {"track": track}, checkpoints.to_arrays(
+            {"state": loop.state, "best": loop.best}
+        )
+
+    def restore(self, found: Artifact) -> None:
+        """Go on from a checkpoint."""
+        loop = self.loop
+        trees: Any = checkpoints.from_arrays(found, {"state": loop.state, "best": loop.state.logits})
+        if (trees["best"] < 0).any():
+            raise found.unsound("a weight is negative")
+        loss = found.manifest["state"]["loss"]
+        loop.loss = math.nan if loss is None else found.number("state", "loss", least=-math.inf)
+        loop.track, loop.best = _checked_track(found, loop.steps), trees["best"]
+        loop.state = batches.everywhere(trees["state"])
+
+
+def _checked_track(found: Artifact, steps: int) -> Track:
+    """The track of a checkpoint, whose numbers are those of a run of at most so many steps."""
+    track = Track(**found.manifest["state"]["track"])
+    for name in ("step", "best_step"):
+        if found.number("state", "track", name, whole=True) > steps:
+            raise found.unsound(f"{name} is {getattr(track, name)}, after the last of {steps} steps")
+    found.number("state", "track", "validated", whole=True, least=-1)
+    found.number("state", "track", "best", least=-math.inf)
+    found.number("state", "track", "best_reg")
+    for row in (track.best_metrics, *track.history):
+        for name, value in row.items():
+            if value is not None:
+                found.checked_number(name, value, least=-math.inf)
+    if not isinstance(track.finished, bool):
+        raise found.unsound(f"finished is {track.finished!r}")
+    return track
+
+
+def finite(row: dict[str, float]) -> dict[str, float | None]:
+    """Figures as JSON can hold them: None for what is no number."""
+    return {name: value if value is not None and np.isfinite(value) else None for name, value in row.items()}
+
+
+def _require_memory(train: sp.csr_array, settings: DistillSettings) -> None:
+    users, items = train.shape
+    needed = devices.distillation(
+        settings.users,
+        items,
+        batch=min(settings.batch or users, users),
+        judges=users,
+        regs=len(settings.reg_grid),
+        modelled=min(items, MOST_ITEMS) if settings.targets == "others" else 0,
+    )
+    what = f"distilling {settings.users:,} users × {items:,} items"
+    machine.require_memory(needed, what, "use fewer synthetic users, or a smaller batch")

@@ -1,0 +1,96 @@
+"""Documents as Markdown, for the documentation; figures are files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from infrec.report.document import (
+    Block,
+    Claims,
+    Document,
+    Explanations,
+    Figure,
+    Fold,
+    Items,
+    Links,
+    Matrix,
+    Pairs,
+    Section,
+    Table,
+    Text,
+    Tiles,
+    Value,
+)
+from infrec.report.numbers import MARK, beside, number, signed
+
+
+def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
+    """A document as Markdown.
+
+    Args:
+        document: what it shows.
+        svgs: its figures by name, each to lie beside it as `NAME.svg`; others are left out.
+    """
+    parts = [f"# {document.heading}"]
+    for part in document.parts:
+        if isinstance(part, Section):
+            parts += [f"## {part.heading}", *(_block(block, svgs or {}) for block in part.blocks)]
+        else:
+            parts.append(_block(part, svgs or {}))
+    return "\n\n".join(part for part in (*parts, document.footer) if part) + "\n"
+
+
+def _block(block: Block, svgs: Mapping[str, str]) -> str:
+    match block:
+        case Fold():
+            return _block(block.block, svgs)
+        case Figure() if block.name in svgs:
+            picture = f"![{block.caption}]({block.name}.svg)"
+            return f"{picture}\n\n{_table(block.table)}" if block.table else picture
+        case Figure():
+            return _table(block.table) if block.table else ""
+        case Table():
+            return _table(block)
+        case Claims():
+            rows = ([one.text, one.dataset, MARK[one.verdict], one.figures] for one in block.claims)
+            return _grid(("claim", "data", "here", "figures"), rows)
+        case Text():
+            return f"**{block.text}**" if block.kind in ("notice", "warning") else block.text
+        case Pairs():
+            return _list(f"**{name}**: {value}" for name, value in block.pairs.items())
+        case Items():
+            return _list(block.items)
+        case Tiles():
+            return _list(f"{name}: **{now}** ({was})" for name, now, was in block.tiles)
+        case Matrix():
+            return block.caption
+        case Explanations():
+            return _list(
+                f"**{entry.label}** {entry.mark} ({entry.score:.3f}): "
+                + ", ".join(f"{bar.label} {signed(bar.amount, 3)}" for bar in entry.bars)
+                for entry in block.entries
+            )
+        case Links():
+            return _list(f"[{link.title}]({link.folder}/README.md): {link.facts}" for link in block.links)
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _table(table: Table) -> str:
+    return f"{table.caption}\n\n{_grid(table.head, ([_cell(cell) for cell in row] for row in table.rows))}"
+
+
+def _cell(cell: str | Value) -> str:
+    if isinstance(cell, str):
+        return cell
+    text = number(cell.metric, cell.value)
+    text = f"**{text}**" if cell.best else text
+    small = cell.note or (beside(cell) if cell.paper is not None else "")
+    return f"{text} ({small})" if small else text
+
+
+def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])

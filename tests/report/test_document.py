@@ -1,0 +1,64 @@
+"""One document, written by every renderer: the same headings, sentences and numbers in each."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from infrec.report import card as cards
+from infrec.report import comparison as comparisons
+from infrec.report import html, markdown, terminal
+from infrec.report.document import Claim, Document, Section, Table, Value
+from tests.report.cards import card
+from tests.report.records import comparison
+
+
+def printed(what: object) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(what)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "document", [cards.document(card()), comparisons.document(replace(comparison(), card=card()))]
+)
+def test_headings_and_leads_are_the_same_in_html_and_markdown(document: Document) -> None:
+    page, text = html.render(document, {}), markdown.render(document)
+    for part in document.parts:
+        if isinstance(part, Section):
+            assert f"<h2>{part.heading.replace('<', '&lt;').replace('>', '&gt;')}</h2>" in page
+            assert f"\n## {part.heading}\n" in text
+    assert "90 % of full" in page and "90 % of full" in text
+    assert document.footer in text
+
+
+def test_a_value_is_written_alike_everywhere() -> None:
+    table = Table(
+        "ml-1m", ("model", "AUC"), (("EASE", Value("AUC", 0.94568, 0.94, 0.951, paper=0.95, best=True)),)
+    )
+    page = html.render(Document("t", "t", [table]), {})
+    assert "<strong>0.9457</strong><small>0.940–0.951</small>" in page
+    assert '<small class="paper">0.9500 (−0.0043)</small>' in page
+    assert "| EASE | **0.9457** (paper 0.9500 (−0.0043)) |" in markdown.render(Document("t", "t", [table]))
+    lines = printed(terminal.table(table))
+    assert "0.9457" in lines and "paper 0.9500 (−0.0043)" in lines
+
+
+def test_words_of_the_data_are_no_markup_on_a_terminal() -> None:
+    assert "[bold]x[/]" in printed(terminal.table(Table("[bold]x[/]", ("a",), (("b",),))))
+    claim = Claim("[red]all[/]", "ml-1m", "does not hold", "1 of 2")
+    assert printed(terminal.claim(claim)).split() == [
+        "✗",
+        "does",
+        "not",
+        "hold",
+        "(ml-1m)",
+        "[red]all[/]:",
+        "1",
+        "of",
+        "2",
+    ]

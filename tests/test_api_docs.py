@@ -1,0 +1,52 @@
+"""Every public function and class documents its parameters, in one format: `Args:`, then `name: sentence`.
+
+Public is what a room's `__init__` offers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+ROOMS = (
+    "splits", "metrics", "privacy",
+)  # fmt: skip
+
+
+def documented(text: str) -> set[str]:
+    """The names in the `Args:` block of a docstring."""
+    _, _, block = inspect.cleandoc(text).partition("\nArgs:\n")
+    lines = block.split("\n\n")[0].splitlines()
+    names = (match[1] for line in lines if (match := re.match(r"    (\*{0,2}\w+(?:, \w+)*): ", line)))
+    return {name for group in names for name in group.replace("*", "").split(", ")}
+
+
+def taken(function: Callable[..., Any]) -> set[str]:
+    """The names of a function's parameters."""
+    return set(inspect.signature(function).parameters) - {"self", "cls"}
+
+
+def offered(room: str) -> Iterator[tuple[str, set[str], str]]:
+    """Name, parameters and docstring of what a room offers: functions, constructors and public methods."""
+    module = importlib.import_module(f"infrec.{room}")
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isfunction(thing):
+            yield name, taken(thing), thing.__doc__ or ""
+        if inspect.isclass(thing) and not issubclass(thing, Exception):
+            yield name, taken(thing), thing.__doc__ or ""
+            for method, value in vars(thing).items():
+                function = getattr(value, "__func__", value)
+                if inspect.isfunction(function) and not method.startswith("_"):
+                    yield f"{name}.{method}", taken(function), function.__doc__ or ""
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_parameters_are_documented(room: str) -> None:
+    missing = {name: params - documented(text) for name, params, text in offered(room)}
+    assert {name: sorted(params) for name, params in missing.items() if params} == {}
