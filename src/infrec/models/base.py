@@ -127,7 +127,6 @@ class Recommender(ABC):
         """
         model = copy.copy(self)
         model._fitted = None
-        model._check_size(interactions)
         tuned = tune(model, (interactions, validation), context=context, seconds=seconds, progress=progress)
         self._fitted = tuned.model._fitted
         return self
@@ -138,6 +137,7 @@ class Recommender(ABC):
         """Fit one variant after the other; a failure is yielded, not raised. Override it to share work."""
         for changes in variants:
             variant = self.with_settings(**changes)
+            variant._check_size(interactions)
             try:
                 yield dict(changes), variant.with_fit(variant._fit(interactions, progress))
             except InfrecError as failure:

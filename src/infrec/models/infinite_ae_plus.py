@@ -219,7 +219,6 @@ class InfiniteAEPlus(Recommender):
         return np.sort(chosen)
 
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
-        self._check_size(interactions)
         solver, why = self.settings.core().decide(interactions)
         s: Any = replace(self.settings, solver=solver)  # none of them is "auto" here
         matrix, scales = interactions.matrix, Scales.of(interactions.matrix)
