@@ -13,8 +13,8 @@ import pytest
 
 from infrec.cli.app import run
 from infrec.cli.audit import _members, opened
-from infrec.cli.protection import public_items
 from infrec.data import Interactions, Summary
+from infrec.data.read import read, read_catalogue
 from infrec.errors import DataError
 from infrec.models import PopRec
 from infrec.privacy import Released
@@ -82,7 +82,7 @@ def test_a_model_of_the_train_part_is_attacked_with_train_histories(
     out = tmp_path / "train-only"
     words = ("--model", "infinite-ae", "--set", "reg=1", "--train-only", "-o", out)
     assert infrec("fit", ratings, *words).code == 0
-    log = Interactions.read(ratings)
+    log = read(ratings)
     released, about = opened(out)
     members, _, cut = _members(log, released, about, 42)
     assert cut and members.n_interactions == released.model.log.n_interactions < log.n_interactions
@@ -125,7 +125,7 @@ def test_a_catalogue_has_the_ids_that_a_log_has(
     text: str, ids: list[object], titles: list[str] | None, tmp_path: Path
 ) -> None:
     (tmp_path / "items.csv").write_text(text)
-    items, info = public_items(tmp_path / "items.csv")
+    items, info = read_catalogue(tmp_path / "items.csv")
     assert items.ids.to_pylist() == ids
     assert (None if info is None else info.to_pydict()) == (None if titles is None else {"title": titles})
 
@@ -134,10 +134,10 @@ def test_what_is_no_catalogue(tmp_path: Path) -> None:
     for text, says in (("title,item\nx,\n", "names no item"), ("code,price\na,b\n", "header"), ("", "empty")):
         (tmp_path / "items.csv").write_text(text)
         with pytest.raises(DataError, match=says):
-            public_items(tmp_path / "items.csv")
+            read_catalogue(tmp_path / "items.csv")
     table = pa.table({"code": ["b", "a"], "title": ["B", "A"]})
     pq.write_table(table, tmp_path / "items.parquet")
-    items, info = public_items(tmp_path / "items.parquet")
+    items, info = read_catalogue(tmp_path / "items.parquet")
     assert items.ids.to_pylist() == ["a", "b"] and info is not None
     assert info.column("title").to_pylist() == ["A", "B"]
 

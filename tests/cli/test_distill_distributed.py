@@ -22,9 +22,8 @@ import pytest
 
 from infrec.checkpoints import asked_to_stop
 from infrec.cli import child_process, distributed
-from infrec.cli.distilling import Source
 from infrec.cli.launchers import Place
-from infrec.cli.options import Reading
+from infrec.cli.options import Reading, Source
 from infrec.data import Summary
 from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource

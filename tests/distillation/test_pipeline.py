@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec.data import Interactions, Summary, datasets
+from infrec.data.read import read
 from infrec.distillation import distill
 from infrec.distillation.pipeline import held_out
 from infrec.distillation.settings import DistillSettings
@@ -137,7 +138,7 @@ class TestSummary:
 
     def test_any_reader_reads_it(self, summary: Summary, tmp_path: Path) -> None:
         summary.save(tmp_path / "s")
-        log = Interactions.read(tmp_path / "s" / "interactions.parquet")
+        log = read(tmp_path / "s" / "interactions.parquet")
         assert log.n_interactions == summary.n_interactions
 
     def test_string_ids_and_weights(self, small_log: Interactions, tmp_path: Path) -> None:
@@ -267,6 +268,6 @@ def test_a_seed_in_the_config_is_the_seed_of_everything() -> None:
     log = Interactions.from_csr(np.random.default_rng(3).random((60, 20)) < 0.3)
     settings = {"users": 5, "steps": 2, "batch": 60, "per_user": 4.0, "targets": "own"}
     one = distill(log, seed=7, **settings)
-    other = distill(log, config=DistillSettings.of(mode="discrete", seed=7, **settings))
+    other = distill(log, settings=DistillSettings.of(mode="discrete", seed=7, **settings))
     assert one.about["history"] == other.about["history"]
     assert (one.matrix != other.matrix).nnz == 0

@@ -229,7 +229,7 @@ def test_a_resumed_run_spends_what_an_uninterrupted_one_does(
         ({"target": 0.9}, "voids them"),
         ({"percent": 10.0}, "voids them"),
         ({"on_validate": lambda x, grid: None}, "voids them"),
-        ({"config": DistillSettings.of("published")}, "rows of real people"),
+        ({"settings": DistillSettings.of("published")}, "rows of real people"),
     ],
 )
 def test_what_would_void_the_guarantee_is_refused(

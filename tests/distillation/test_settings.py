@@ -76,7 +76,7 @@ def test_early_stopping_can_be_turned_off(small_log: Interactions, given: dict, 
 
 def test_none_takes_back_what_a_config_has(small_log: Interactions) -> None:
     config = DistillSettings.of("published", users=4, steps=1, validate_every=1, draws=2, batch=50)
-    settings = distill(small_log, config=config, batch=None, seed=None).about["settings"]
+    settings = distill(small_log, settings=config, batch=None, seed=None).about["settings"]
     assert settings["batch"] is None and settings["seed"] == config.seed
 
 

@@ -156,7 +156,7 @@ def test_without_new_items_the_vocabulary_stays(old: Summary) -> None:
         ({"target": 0.9}, "target is given"),
         ({"mode": "soft"}, "mode is 'soft', but the summary to continue is 'discrete'"),
         ({"speed": 1}, "distill has no setting 'speed'"),
-        ({"config": DistillSettings()}, "config and previous are both given"),
+        ({"settings": DistillSettings()}, "settings and previous are both given"),
     ],
 )
 def test_bad_settings(old: Summary, small_log: Interactions, asked: dict, says: str) -> None:

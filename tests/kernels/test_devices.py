@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from infrec import machine
 from infrec.errors import MemoryBudgetError
-from infrec.kernels import devices
+from infrec.kernels import devices, nystrom
 from infrec.kernels.ntk import NTK
 from infrec.kernels.ridge import ItemRidge, LapackRidge
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
@@ -121,7 +121,7 @@ def test_a_nystrom_fit_does_not_grow_with_its_rows_and_a_device_holds_the_kernel
     assert kernel < TiledRidge.needs(100_000, 20_000) < 1.3 * kernel
     # Peaks that were measured on an H200: the pass decides the one, the solve the other.
     for centres, peak in ((10_000, 4.38e9), (25_000, 25.85e9)):
-        needed = devices.nystrom_on_device(centres, 17_000, block=devices.nystrom_block(centres))
+        needed = devices.nystrom_on_device(centres, 17_000, block=nystrom.block_size(centres))
         assert needed == pytest.approx(peak, rel=0.03)
 
 

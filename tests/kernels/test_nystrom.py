@@ -4,6 +4,8 @@ matter.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import devices, gram, nystrom, nystrom_gpu
 from infrec.kernels.ntk import NTK
+from infrec.kernels.nystrom_gpu import DeviceFeatures
 
 D = 25
 
@@ -25,8 +28,14 @@ def x() -> sp.csr_array:
 def alpha(
     x: sp.csr_array, centres: sp.csr_array, reg: float = 2.0, *, dtype: str = "float64", block: int = 1 << 16
 ) -> np.ndarray:
-    features = nystrom.Features.of(centres, NTK(), dtype=dtype)
-    return nystrom.accumulate(nystrom.same(x, block), features, columns=D).solve(features, reg=reg)
+    features = devices.nystrom_features(centres, NTK(), dtype)
+    return pass_over(features, nystrom.same(x, block)).solve(reg)
+
+
+def pass_over(features: nystrom.Features, blocks: Iterable[nystrom.Block]) -> nystrom.Sums:
+    sums = features.sums(D)
+    sums.add_all(blocks)
+    return sums
 
 
 def scores(x: sp.csr_array, centres: sp.csr_array, reg: float = 2.0, **how: object) -> np.ndarray:
@@ -61,7 +70,7 @@ def test_neither_order_nor_blocks_matter(order: list[int], block: int, seed: int
 
 def test_large_blocks_are_cut(x: sp.csr_array, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = alpha(x, x[:9])
-    monkeypatch.setattr(nystrom.devices, "nystrom_block", lambda centres: 7)
+    monkeypatch.setattr(nystrom, "block_size", lambda centres: 7)
     np.testing.assert_allclose(alpha(x, x[:9]), whole, rtol=1e-9, atol=1e-12)
 
 
@@ -87,14 +96,10 @@ def test_repeated_centres_with_weights_are_harmless_in_float64() -> None:
 def test_sums_of_parts_add_up(x: sp.csr_array) -> None:
     """What each process of many would do: its own rows, then one addition."""
     features = nystrom.Features.of(x[:9], NTK(), dtype="float64")
-    first, second, whole = (
-        nystrom.accumulate(nystrom.same(part), features, columns=D) for part in (x[:23], x[23:], x)
-    )
+    first, second, whole = (pass_over(features, nystrom.same(part)) for part in (x[:23], x[23:], x))
     first.merge(second)
     assert first.rows == 60
-    np.testing.assert_allclose(
-        first.solve(features, reg=0.5), whole.solve(features, reg=0.5), rtol=1e-9, atol=1e-12
-    )
+    np.testing.assert_allclose(first.solve(0.5), whole.solve(0.5), rtol=1e-9, atol=1e-12)
 
 
 def test_inputs_and_targets_may_differ(x: sp.csr_array) -> None:
@@ -103,10 +108,10 @@ def test_inputs_and_targets_may_differ(x: sp.csr_array) -> None:
     """
     inputs = sp.csr_array(0.5 * x)
     features = nystrom.Features.of(inputs, NTK(), dtype="float64")
-    sums = nystrom.accumulate([(inputs, x)], features, columns=D)
+    sums = pass_over(features, [(inputs, x)])
     k = gram.kernel_matrix(NTK(), inputs, dtype=np.float64)
     exact = k @ np.linalg.solve(k + np.trace(k) / 60 * np.eye(60), x.toarray())
-    np.testing.assert_allclose(k @ sums.solve(features, reg=1.0), exact, atol=1e-7)
+    np.testing.assert_allclose(k @ sums.solve(1.0), exact, atol=1e-7)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -116,13 +121,10 @@ def test_the_accelerators_sums_are_the_same(x: sp.csr_array, weighted: bool) -> 
     """
     rows = sp.csr_array(x * 0.7) if weighted else x
     features = nystrom.Features.of(rows[:9], NTK())
-    here = nystrom.accumulate(nystrom.same(rows, 23), features, columns=D)
-    there = nystrom_gpu.DeviceSums(features, D)
-    for block, _ in nystrom.same(rows, 23):
-        there.add(features, block, block)
-    there_too = nystrom_gpu.DeviceSums(features, D)
-    there_too.add(features, rows, rows.copy())
-    for sums in (there.finished(), there_too.finished()):
+    here = pass_over(features, nystrom.same(rows, 23))
+    on_device = DeviceFeatures(features.rows, features.kernel, features.factor)
+    for blocks in (nystrom.same(rows, 23), [(rows, rows.copy())]):
+        sums = pass_over(on_device, blocks)
         assert (sums.rows, sums.diagonal) == (here.rows, pytest.approx(here.diagonal))
         for ours, theirs in ((np.triu(here.products), np.triu(sums.products)), (here.targets, sums.targets)):
             np.testing.assert_allclose(theirs, ours, atol=1e-5 * np.abs(ours).max())
@@ -134,7 +136,7 @@ def test_the_accelerators_factor_is_the_same(x: sp.csr_array, depth: int) -> Non
     weighted = sp.csr_array(x * np.float32(0.7))
     for rows in (x[:9], weighted[:9], sp.csr_array(sp.vstack([x[:5], x[:5]]))):
         here = nystrom.Features.of(rows, NTK(depth))
-        there = nystrom_gpu.factor_of(rows, NTK(depth), jitter=nystrom.JITTER["float32"])
+        there = DeviceFeatures.of(rows, NTK(depth)).factor
         np.testing.assert_allclose(there, here.factor, rtol=1e-9, atol=1e-12)
         assert there.flags.f_contiguous
         inverse = np.asarray(nystrom_gpu.whitening(here.factor))
@@ -144,26 +146,28 @@ def test_the_accelerators_factor_is_the_same(x: sp.csr_array, depth: int) -> Non
 def test_the_accelerators_solve_is_the_same(x: sp.csr_array) -> None:
     """Both in float64, α in float32; the half of ZᵀZ below the diagonal is not looked at."""
     features = nystrom.Features.of(x[:9], NTK())
-    sums = nystrom.accumulate(nystrom.same(x), features, columns=D)
+    here = pass_over(features, nystrom.same(x))
+    there = DeviceFeatures(features.rows, features.kernel, features.factor).sums(D)
+    there.merge(here)
     for reg in (0.5, 20.0):
-        here, there = sums.solve(features, reg=reg), nystrom_gpu.solve(sums, features, reg)
-        assert there.dtype == np.float32
-        np.testing.assert_allclose(there, here, rtol=1e-5, atol=1e-6)
-    broken = nystrom.Sums(-sums.products, sums.targets, sums.diagonal, sums.rows)
+        alpha = there.solve(reg)
+        assert alpha.dtype == np.float32
+        np.testing.assert_allclose(alpha, here.solve(reg), rtol=1e-5, atol=1e-6)
+    there.merge(here, sign=-1)
+    there.merge(here, sign=-1)
+    there.rows = 60
     with pytest.raises(SolveError, match="not positive definite"):
-        nystrom_gpu.solve(broken, features, 0.0)
+        there.solve(0.0)
 
 
 def test_sums_on_an_accelerator_keep_what_float32_rounds_away() -> None:
     """Two thousand equal blocks of one row: plain float32 sums of a seventh drift, pairs of them do not."""
     x = sp.csr_array(np.eye(1, 7, dtype=np.float32) / 7)
-    features = nystrom.Features.of(x, NTK())
-    sums = nystrom_gpu.DeviceSums(features, 7)
-    for _ in range(2000):
-        sums.add(features, x, x)
-    alone = nystrom_gpu.DeviceSums(features, 7)
-    alone.add(features, x, x)
-    np.testing.assert_allclose(sums.finished().targets, 2000 * alone.finished().targets, rtol=1e-9)
+    features = DeviceFeatures.of(x, NTK())
+    sums, alone = features.sums(7), features.sums(7)
+    sums.add_all([(x, x)] * 2000)
+    alone.add_all([(x, x)])
+    np.testing.assert_allclose(sums.targets, 2000 * alone.targets, rtol=1e-9)
 
 
 @pytest.mark.parametrize("device", [None, "a GPU"])
@@ -174,7 +178,7 @@ def test_centres_without_a_factor_are_refused(
     broken = x[:5].copy()
     broken.data[0] = np.nan
     with pytest.raises(SolveError, match="kernel of the 5 centres is not positive definite"):
-        nystrom.Features.of(broken, NTK())
+        devices.nystrom_features(broken, NTK(), "float32")
 
 
 def test_a_pass_goes_to_the_accelerator_where_there_is_one(
@@ -189,14 +193,24 @@ def test_a_pass_goes_to_the_accelerator_where_there_is_one(
 def test_errors(x: sp.csr_array) -> None:
     features = nystrom.Features.of(x[:5], NTK(), dtype="float64")
     with pytest.raises(ConfigError, match="no rows"):
-        nystrom.accumulate([], features, columns=D).solve(features, reg=1.0)
-    sums = nystrom.accumulate(nystrom.same(x[:3]), features, columns=D)
+        features.sums(D).solve(1.0)
+    sums = pass_over(features, nystrom.same(x[:3]))
     for reg in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match="reg is"):
-            sums.solve(features, reg=reg)
+            sums.solve(reg)
     with pytest.raises(SolveError, match="not positive definite"):
-        sums.solve(features, reg=0.0)  # three rows cannot say what five weights are
+        sums.solve(0.0)  # three rows cannot say what five weights are
     with pytest.raises(ConfigError, match="no centres"):
         nystrom.Features.of(x[:0], NTK())
     with pytest.raises(ConfigError, match="expected as many rows"):
-        nystrom.accumulate([(x, x[:3])], features, columns=D)
+        pass_over(features, [(x, x[:3])])
+
+
+@pytest.mark.parametrize("kind", [nystrom.Features, DeviceFeatures])
+def test_rows_that_are_taken_out_again_leave_nothing(x: sp.csr_array, kind: type[nystrom.Features]) -> None:
+    features = kind.of(x[:9], NTK())
+    plain, changed = pass_over(features, nystrom.same(x[:40])), pass_over(features, nystrom.same(x, 20))
+    changed.add_all(nystrom.same(x[40:]), sign=-1)
+    assert plain.rows == changed.rows == 40
+    one, other = plain.over_team().solve(1.0), changed.over_team().solve(1.0)
+    np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)

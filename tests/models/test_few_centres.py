@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.data import Interactions, Vocabulary
+from infrec.data.read import read
 from infrec.errors import ConfigError, DataError, MemoryBudgetError
 from infrec.kernels import devices, nystrom
 from infrec.kernels.ntk import NTK
@@ -81,8 +82,8 @@ def test_a_large_log_is_fitted_where_an_exact_fit_would_not_fit() -> None:
 
 def test_reg_is_chosen_with_one_pass(small_log: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = []
-    plain = nystrom.accumulate
-    monkeypatch.setattr(nystrom, "accumulate", lambda *a, **k: (passes.append(1), plain(*a, **k))[1])
+    plain = nystrom.Sums.add_all
+    monkeypatch.setattr(nystrom.Sums, "add_all", lambda *a, **k: (passes.append(1), plain(*a, **k))[1])
     split = holdout(small_log)
     model = InfiniteAE(solver="nystrom", centres=60).fit(split.train, validation=split.val)
     assert len(passes) == 1 and len(model.candidates) == 6
@@ -111,13 +112,13 @@ def test_a_prepared_dataset_is_streamed(small_log: Interactions, tmp_path: Path)
     assert len(dataset.partitions) > 3
     model = InfiniteAE(reg=2, solver="nystrom", centres=30, dtype="float64").fit(small_log)
     features = nystrom.Features.of(model.centres.matrix, NTK(), dtype="float64")
-    halves = [
-        nystrom.accumulate(((rows, rows) for rows in dataset.batches(part)), features, columns=60)
-        for part in (range(0, len(dataset.partitions), 2), range(1, len(dataset.partitions), 2))
-    ]
+    halves = [features.sums(60), features.sums(60)]
+    for first, half in enumerate(halves):
+        part = range(first, len(dataset.partitions), 2)
+        half.add_all((rows, rows) for rows in dataset.batches(part))
     halves[0].merge(halves[1])
     assert halves[0].rows == 120
-    np.testing.assert_allclose(halves[0].solve(features, reg=2), model.alpha, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(halves[0].solve(2), model.alpha, rtol=1e-6, atol=1e-9)
 
 
 def test_given_centres(small_log: Interactions, checkerboard: Interactions) -> None:
@@ -194,7 +195,7 @@ def test_a_thousand_centres_of_ml_1m(real_data: Path) -> None:
     from infrec.evaluation import evaluate
     from infrec.search import tune
 
-    split = holdout(Interactions.read(real_data / "ml-1m.parquet"))
+    split = holdout(read(real_data / "ml-1m.parquet"))
     model = tune(InfiniteAE(solver="nystrom", centres=1000), split, space={"reg": [5, 20]}).model
     assert model.selected["reg"] == 5
     found = evaluate(model, split, intervals=False).metrics

@@ -14,7 +14,7 @@ import pytest
 from infrec import models, paper
 from infrec.data import Interactions
 from infrec.data.export import export
-from infrec.paper import ablation, experiment, planning
+from infrec.paper import ablation, experiment, runner
 from infrec.paper.records import FILE, Records
 from tests.cli.conftest import Infrec, infrec
 
@@ -188,12 +188,12 @@ def test_committed_settings_are_used(tmp_path: Path, place: Path) -> None:
 
     found = committed.Selected("tiny", "mf", {"latent": 8, "epochs": 9, "seed": 7}, 12.0)
     committed.write(found, tmp_path / "selected")
-    plan = planning.plan(paper.get("table1"), [str(place / "tiny.parquet")], root=tmp_path)
+    plan = runner.plan(paper.get("table1"), [str(place / "tiny.parquet")], root=tmp_path)
     fit = plan.fit(str(place / "tiny.parquet"), "mf")
     assert dict(fit.settings) == {"latent": 8, "epochs": 9}
     assert dict(plan.fit(str(place / "tiny.parquet"), "mf", whole=False).settings) == {"latent": 8}
-    again = planning.plan(paper.get("table1"), [str(place / "tiny.parquet")], root=tmp_path, search=True)
-    assert again.fit(str(place / "tiny.parquet"), "mf").search == planning.SEARCH_SECONDS
+    again = runner.plan(paper.get("table1"), [str(place / "tiny.parquet")], root=tmp_path, search=True)
+    assert again.fit(str(place / "tiny.parquet"), "mf").search == runner.SEARCH_SECONDS
 
 
 def test_records_elsewhere_still_find_the_committed_settings(
@@ -204,7 +204,7 @@ def test_records_elsewhere_still_find_the_committed_settings(
     monkeypatch.chdir(tmp_path)
     data = str(place / "tiny.parquet")
     committed.write(committed.Selected("tiny", "mf", {"latent": 8}, 12.0))
-    plan = planning.plan(paper.get("table1"), [data], root=tmp_path / "elsewhere")
+    plan = runner.plan(paper.get("table1"), [data], root=tmp_path / "elsewhere")
     assert dict(plan.fit(data, "mf").settings) == {"latent": 8}
     committed.write(
         committed.Selected("tiny", "mf", {"latent": 4}, 12.0), tmp_path / "elsewhere" / "selected"
@@ -216,7 +216,7 @@ def test_records_elsewhere_still_find_the_committed_settings(
 def test_every_model_of_the_whole_grid_can_be_made(name: str, place: Path) -> None:
     """The grid that tiny runs are too short for: a setting that no model takes would fail hours later."""
     experiment = paper.get(name)
-    plan = planning.plan(experiment, [str(place / "tiny.parquet")], root=place, quick=False, seeds=1)
+    plan = runner.plan(experiment, [str(place / "tiny.parquet")], root=place, quick=False, seeds=1)
     fits = {fit for cell in experiment.cells(plan) for fit in cell.fits}
     for fit in fits:
         models.create(fit.model, **dict(fit.settings))

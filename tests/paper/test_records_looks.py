@@ -9,7 +9,7 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.data.export import export
-from infrec.paper import cold, depth, get, measure, planning, runner, site
+from infrec.paper import cold, depth, get, measure, runner, site
 from infrec.paper.cells import Cell, Data, pairs
 from infrec.paper.experiment import Plan
 from infrec.paper.records import LOOK, Records
@@ -111,7 +111,7 @@ def test_samples_of_a_quick_grid_are_not_in_the_real_one_s_curves(tmp_path: Path
 def test_the_real_plan_of_a_command_has_no_mark(dataset: str, tmp_path: Path) -> None:
     experiment = get("transfer-ease")
     for quick in (False, True):
-        made = planning.plan(experiment, [dataset], root=tmp_path, quick=quick)
+        made = runner.plan(experiment, [dataset], root=tmp_path, quick=quick)
         assert {cell.quick_look for cell in experiment.cells(made)} == {quick}
 
 

@@ -14,8 +14,7 @@ import scipy.sparse as sp
 from scipy.special import ndtr
 from scipy.stats import beta
 
-from infrec.cli.distilling import Source
-from infrec.cli.options import Reading
+from infrec.cli.options import Reading, Source
 from infrec.data import Vocabulary
 from infrec.distillation import dp_sums, private
 from infrec.distillation.dp_sums import MOST_ITEMS, SHARES, Release, Sums
@@ -45,7 +44,7 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> tuple[Sums, Sums]:
         path = folder / f"{name}.csv"
         path.write_text("user,item\n" + "".join(f"{user},{item}\n" for user, item in rows))
         source = Source(str(path), Reading(), None, None, 42)
-        log = source.users(source.read_log(silent))
+        log = source.members(source.read_log(silent))
         found.append(private.user_sums(log, Vocabulary.numbered(12)))
     return found[0], found[1]
 

@@ -49,7 +49,7 @@ def test_a_value_is_written_alike_everywhere() -> None:
 
 
 def test_words_of_the_data_are_no_markup_on_a_terminal() -> None:
-    assert "[bold]x[/]" in printed(terminal.table(Table("[bold]x[/]", ("a",), (("b",),))))
+    assert "[bold]x[/]" in printed(terminal.table(Table("[bold]x[/]", ("a", "column"), (("b", "cell"),))))
     claim = Claim("[red]all[/]", "ml-1m", "does not hold", "1 of 2")
     assert printed(terminal.claim(claim)).split() == [
         "✗",

@@ -21,42 +21,49 @@ if TYPE_CHECKING:
 PAGE, RECORD = "audit.html", "audit.json"
 
 
+ReleaseArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RELEASE",
+        help="What infrec distill, infrec sample or infrec fit wrote.",
+        show_default=False,
+    ),
+]
+AgainstOption = Annotated[
+    str,
+    typer.Option(
+        "--against",
+        metavar="DATA",
+        help="The log that it was made from, read the same way.",
+        show_default=False,
+    ),
+]
+ControlOption = Annotated[
+    str | None,
+    typer.Option("--control", metavar="DATA", help="People like those in the log who were not in it."),
+]
+ShadowsOption = Annotated[
+    int,
+    typer.Option(
+        "--shadows",
+        metavar="N",
+        min=0,
+        help="Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Where the report goes. Default: RELEASE-audit."),
+]
+
+
 @reads_data
 def audit(
-    release: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RELEASE",
-            help="What infrec distill, infrec sample or infrec fit wrote.",
-            show_default=False,
-        ),
-    ],
-    against: Annotated[
-        str,
-        typer.Option(
-            "--against",
-            metavar="DATA",
-            help="The log that it was made from, read the same way.",
-            show_default=False,
-        ),
-    ],
-    control: Annotated[
-        str | None,
-        typer.Option("--control", metavar="DATA", help="People like those in the log who were not in it."),
-    ] = None,
-    shadows: Annotated[
-        int,
-        typer.Option(
-            "--shadows",
-            metavar="N",
-            min=0,
-            help="Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
-        ),
-    ] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Where the report goes. Default: RELEASE-audit."),
-    ] = None,
+    release: ReleaseArgument,
+    against: AgainstOption,
+    control: ControlOption = None,
+    shadows: ShadowsOption = 0,
+    out: OutOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -204,10 +211,9 @@ def _note_shared(log: Interactions, control: Interactions) -> None:
 
 def _into_card(release: Path, found: Audit) -> Path | None:
     """The result, without anybody's id, into the card where there is one."""
-    from infrec.cli import card
-    from infrec.report.card import RECORD, add_audit
+    from infrec.report.card import RECORD, add_audit, folder_of
 
-    place = card.folder(release, guaranteed=found.guarantee is not None)
+    place = folder_of(release, guaranteed=found.guarantee is not None)
     if not (place / RECORD).is_file():
         return None
     return add_audit(place, found.as_dict(ids=False))

@@ -77,6 +77,12 @@ def saved(path: object) -> None:
     _saved.append(str(path))
 
 
+def kept_checkpoint(place: object, stopped: str) -> None:
+    """Note the checkpoint of a stopped run, for the message of the interruption."""
+    where = stopped.partition(";")[0]
+    saved(f"a checkpoint in {place} ({where}); the same command with --resume goes on from there")
+
+
 def interruption() -> str:
     """The message of an interrupted command."""
     return f"interrupted; saved: {', '.join(_saved)}." if _saved else "interrupted; nothing was saved."

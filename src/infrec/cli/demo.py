@@ -38,16 +38,19 @@ NEXT = (
 )
 
 
+OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")]
+ServeOption = Annotated[
+    bool, typer.Option("--serve", help="Instead of a report, open the page that recommends as you click.")
+]
+PortOption = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="Where --serve listens; 0 takes a free port.")
+]
+
+
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")] = Path(
-        "infrec-demo"
-    ),
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Instead of a report, open the page that recommends as you click.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Where --serve listens; 0 takes a free port.")
-    ] = 8000,
+    out: OutOption = Path("infrec-demo"),
+    serve: ServeOption = False,
+    port: PortOption = 8000,
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:

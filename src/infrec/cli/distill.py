@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from infrec.cli import console, options
-from infrec.cli.distilling import Source, distilled, distinct, ends_on_sigterm, run_beside, show
-from infrec.cli.options import Processes, Reading, Shown, reads_data
-from infrec.cli.sample import check_out
-from infrec.distillation.settings import DistillSettings
+from infrec.cli import console, options, outputs
+from infrec.cli.interrupts import ends_on_sigterm
+from infrec.cli.options import Processes, Reading, Shown, Source, reads_data
+from infrec.distillation.settings import DistillSettings, Promise, SummarySize, search_grid
+from infrec.errors import DataError
+from infrec.report import numbers
 from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
@@ -22,17 +23,7 @@ if TYPE_CHECKING:
     from infrec.splits import Split
 
 _SIZE, _HOW, _PEOPLE = "Size", "How", "Privacy"
-
-
-@dataclass(frozen=True)
-class SizeOptions(Settings):
-    """The size of a summary in other words than users and interactions per user."""
-
-    target: float | None = setting(
-        None, "instead of --users: the fewest that reach this share of full-data quality, such as 0.95"
-    )
-    total: int | None = setting(None, "interactions in all")
-    percent: float | None = setting(None, "interactions in percent of the train part's")
+_OWN_OPTIONS = ("users", "mode", "seed")
 
 
 @dataclass(frozen=True)
@@ -46,35 +37,11 @@ class MethodOptions(Settings):
     search: bool = setting(False, "try the paper's grid and keep the best")
 
 
-@dataclass(frozen=True)
-class PrivacyOptions(Settings):
-    """Options for people's sake: users set aside for an audit; (ε, δ)."""
-
-    set_aside: float | None = setting(
-        None, "keep this share of the users out, such as 0.1: the control group of infrec audit"
-    )
-    epsilon: float | None = setting(
-        None, "distil with user-level differential privacy of this ε; needs --delta"
-    )
-    delta: float | None = setting(None, "its δ, below one over twice the number of users, such as 1e-6")
-    noise_multiplier: float | None = setting(
-        None, "instead of --epsilon: the noise itself, where dp-accounting is not installed"
-    )
-    catalogue: str | None = setting(
-        None, "the public list of items; without it, items too are only named under (ε, δ)"
-    )
-
-    @property
-    def promised(self) -> bool:
-        """Whether a guarantee is asked for."""
-        return not (self.epsilon is None and self.delta is None and self.noise_multiplier is None)
-
-
 @reads_data
 @options.works_together("run as one of several processes, each with a part of every step's users")
 @options.with_settings(
     "privacy",
-    PrivacyOptions,
+    Promise,
     panel=_PEOPLE,
     set_aside=Shown("SHARE"),
     epsilon=Shown("E"),
@@ -84,7 +51,7 @@ class PrivacyOptions(Settings):
 )
 @options.with_settings("method", MethodOptions, panel=_HOW, gamma=Shown("N"), loss=Shown(), search=Shown())
 @options.with_settings(
-    "size", SizeOptions, panel=_SIZE, target=Shown("SHARE"), total=Shown("N"), percent=Shown("P")
+    "size", SummarySize, panel=_SIZE, target=Shown("SHARE"), total=Shown("N"), percent=Shown("P")
 )
 @options.with_settings(
     "given",
@@ -107,7 +74,7 @@ def distill(
         typer.Option("--out", "-o", metavar="DIR", help="Where to save the summary.", show_default=False),
     ],
     given: dict[str, Any] = {},  # noqa: B006 (replaced by options)
-    size: SizeOptions = SizeOptions(),
+    size: SummarySize = SummarySize(),
     method: MethodOptions = MethodOptions(),
     set_: Annotated[
         list[str] | None,
@@ -127,7 +94,7 @@ def distill(
             rich_help_panel=_HOW,
         ),
     ] = None,
-    privacy: PrivacyOptions = PrivacyOptions(),
+    privacy: Promise = Promise(),
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     no_card: Annotated[
         bool, typer.Option("--no-card", help="Do not measure fidelity and write no card.")
@@ -151,12 +118,13 @@ def distill(
       srun infrec distill prepared --users 500 --set batch=4096 --distributed --out summary
     """
     _check_usage(given, size, method, privacy, processes, previous)
-    check_out(out, "summary")
-    place = run_beside(out)
+    outputs.check(out, "summary")
+    place = outputs.run_directory(out)
     run, before = _run_settings(given, size, method, privacy, set_, previous, seed)
     source = Source(data, reading, before, privacy.set_aside, seed)
     work = _Work(data, out, place, source, run, resume, with_card=not no_card)
-    work.check_card()
+    if work.promised and work.with_card:
+        outputs.check_card(work.home)
     with ends_on_sigterm():
         summary = work.together(processes) if processes.distributed else work.alone(method.search)
         if summary is None:  # another process of the team saves it
@@ -164,18 +132,19 @@ def distill(
         work.write_card(summary)
         shutil.rmtree(place, ignore_errors=True)
     if work.promised:
-        console.note(work.may_leave())
+        stays = f"; {work.home} has exact figures of the real users and stays with you" if work.page else ""
+        console.note(f"{out} may leave the house, all of it is covered by ε and δ{stays}.")
     if json:
         console.emit(_document(work, summary, previous, method.search))
     else:
-        show(summary, work.card, reading.again(data, seed), out, work.page)
+        _show(summary, work, reading.again(data, seed))
 
 
 def _check_usage(
     given: dict[str, Any],
-    size: SizeOptions,
+    size: SummarySize,
     method: MethodOptions,
-    privacy: PrivacyOptions,
+    privacy: Promise,
     processes: Processes,
     previous: Path | None,
 ) -> None:
@@ -196,19 +165,21 @@ def _check_usage(
 
 def _run_settings(
     given: dict[str, Any],
-    size: SizeOptions,
+    size: SummarySize,
     method: MethodOptions,
-    privacy: PrivacyOptions,
+    privacy: Promise,
     pairs: list[str] | None,
     previous: Path | None,
     seed: int,
 ) -> tuple[dict[str, Any], Summary | None]:
     """The keywords of `distill`, and the summary to carry on. Refuses what is wrong before data is read."""
-    from infrec.cli import protection
     from infrec.data import Summary
     from infrec.distillation import update
 
-    settings = DistillSettings.parse(distinct(pairs or ()), "distill") | given
+    for name in (pair.partition("=")[0].strip() for pair in pairs or ()):
+        if name in _OWN_OPTIONS:
+            raise typer.BadParameter(f"{name} has an option of its own; use --{name}.", param_hint="--set")
+    settings = DistillSettings.parse(pairs or (), "distill") | given
     if settings.get("start") == "summary":
         raise typer.BadParameter("a summary to start from is given by --continue.", param_hint="--start")
     if method.loss is not None:
@@ -223,16 +194,29 @@ def _run_settings(
         run["mode"] = run["mode"] or "discrete"
         users = {} if sizes["users"] is None else {"users": sizes["users"]}
         DistillSettings.of(**{"mode": run["mode"], **users, **settings})
-    if privacy.catalogue is not None or privacy.promised:
-        run |= protection.settings(
-            privacy.epsilon,
-            privacy.delta,
-            privacy.noise_multiplier,
-            None if privacy.catalogue is None else Path(privacy.catalogue),
-            run,
-            method.search,
-        )
+    if privacy.promised:
+        run |= _promise(privacy, run | {"search": method.search})
+    elif privacy.catalogue is not None:
+        raise DataError("--catalogue says which items are public; expected --epsilon and --delta beside it.")
     return run, before
+
+
+def _promise(privacy: Promise, run: dict[str, Any]) -> dict[str, Any]:
+    """Keywords of `distill` for (ε, δ), after refusing what would void them."""
+    from infrec.data.read import read_catalogue
+    from infrec.distillation import private
+
+    private.refuse(run)
+    public = privacy.catalogue is not None
+    private.noise_for(privacy.epsilon, privacy.delta, privacy.noise_multiplier, public_items=public)
+    items, info = (None, None) if privacy.catalogue is None else read_catalogue(Path(privacy.catalogue))
+    return {
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "noise_multiplier": privacy.noise_multiplier,
+        "catalogue": items,
+        "catalogue_info": info,
+    }
 
 
 @dataclass(eq=False)
@@ -260,33 +244,63 @@ class _Work:
     @property
     def home(self) -> Path:
         """Where the card goes."""
-        from infrec.cli import card
+        from infrec.report.card import folder_of
 
-        return card.folder(self.out, guaranteed=self.promised)
-
-    def check_card(self) -> None:
-        """Refuse before the work a place where the card could not be written."""
-        from infrec.cli import card
-
-        if self.promised and self.with_card:
-            card.check_beside(self.home)
+        return folder_of(self.out, guaranteed=self.promised)
 
     def alone(self, search: bool) -> Summary:
         """The summary, made by this process and saved."""
-        from infrec.cli import protection
-
+        people: Split | Interactions
         with console.bars() as progress:
             if self.promised:
                 log = self.source.read_log(progress)
-                people: Split | Interactions = self.source.users(log)
+                people = self.source.members(log)
                 self.split = self.source.split(log) if self.with_card else None
             else:
                 people = self.split = self.source.read(progress)
-        summary, self.tried = distilled(people, self.run, self.place, search, self.resume)
-        summary = protection.noted(summary, self.source.set_aside, self.source.seed)
+        if search and self.split is not None:
+            summary = self.best(self.split)
+        else:
+            summary = self.distilled(people, "distil", {})
+        summary = self.source.noted(summary)
         summary.save(self.out)
         console.saved(self.out)
         return summary
+
+    def distilled(
+        self, data: Split | Interactions, title: str, changes: dict[str, Any], folder: Path | None = None
+    ) -> Summary:
+        """One distillation with a live view; interrupted, it says where its checkpoint is."""
+        from infrec.distillation import Interrupted
+        from infrec.distillation import distill as run
+
+        try:
+            with console.live_distillation(title) as progress:
+                return run(
+                    data,
+                    **(self.run | changes),
+                    run_directory=folder or self.place,
+                    resume=self.resume,
+                    progress=progress,
+                )
+        except Interrupted as stopped:
+            console.kept_checkpoint(self.place, str(stopped))
+            raise
+
+    def best(self, split: Split) -> Summary:
+        """The best summary of the paper's grid, by validation."""
+        train = split.train
+        mean = train.n_interactions / train.n_users
+        variants = search_grid(self.run, mean_interactions=mean, n_items=train.n_items)
+        self.tried = []
+        for at, changes in enumerate(variants):
+            title = f"distil ({at + 1} of {len(variants)}: {numbers.settings(changes)})"
+            summary = self.distilled(split, title, changes, self.place / f"variant-{at}")
+            score = summary.about["validation"].get(summary.about["criterion"], 0.0)
+            if all(score > one["score"] for one in self.tried):
+                best = summary
+            self.tried.append({"settings": changes, "score": score})
+        return best
 
     def together(self, processes: Processes) -> Summary | None:
         """The summary that several processes made; None on all but the first."""
@@ -315,25 +329,19 @@ class _Work:
         self.page = write(self.card, self.home)
         console.saved(self.page)
 
-    def may_leave(self) -> str:
-        """The sentence that says which directory may be passed on."""
-        from infrec.cli import protection
-
-        return protection.may_leave(self.out, self.page)
-
 
 def _document(work: _Work, summary: Summary, previous: Path | None, search: bool) -> dict[str, Any]:
     """The JSON document of design.md's contract."""
     from infrec.evaluation import fidelity
 
     about = summary.about
-    told = ("mode", "start", "steps", "best_step", "seconds", "ms_per_step")
+    facts = ("mode", "start", "steps", "best_step", "seconds", "ms_per_step")
     return {
         "dataset": work.data,
         "users": summary.n_users,
         "interactions": summary.n_interactions,
         "discrete": summary.discrete,
-        **{name: about[name] for name in told},
+        **{name: about[name] for name in facts},
         "bytes": summary.bytes,
         "fidelity": {} if work.card is None else fidelity.document(work.card.fidelity),
         "validation": about["validation"],
@@ -347,3 +355,31 @@ def _document(work: _Work, summary: Summary, previous: Path | None, search: bool
         "out": str(work.out),
         "card": None if work.page is None else str(work.page),
     }
+
+
+def _show(summary: Summary, work: _Work, data: str) -> None:
+    """Print the summary for a person; `data` is the command line's words for reading it again."""
+    from infrec.report import terminal
+    from infrec.report.card import fidelity_table
+
+    about = summary.about
+    kind = "interactions" if summary.discrete else "fractional interactions"
+    best = f", the best of them {about['best_step']:,}" if about["validation"] else ""
+    screen = console.out()
+    screen.print(
+        f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "
+        f"{numbers.seconds(about['seconds'])} ({about['steps']:,} steps{best}), "
+        f"{numbers.size(summary.bytes)} in [bold]{console.plain(work.out)}[/].",
+        soft_wrap=True,
+    )
+    target = about.get("target")
+    if target and not target["reached"]:
+        console.note(
+            f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
+        )
+    if work.card is not None:
+        screen.print(terminal.table(fidelity_table(work.card)))
+        screen.print(f"Card: [bold]{console.plain(work.page)}[/]", soft_wrap=True)
+    screen.print(
+        f"Next: infrec evaluate {data} --train-on {work.out}", style="dim", soft_wrap=True, markup=False
+    )

@@ -25,8 +25,7 @@ from infrec.kernels.collectives import Team, lost
 from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
-    from infrec.cli.distilling import Source
-    from infrec.cli.options import Processes
+    from infrec.cli.options import Processes, Source
 
 
 def fit(
@@ -121,15 +120,12 @@ def distill(
 
     place: where the first one keeps checkpoints.
     """
-    from infrec.cli import distilling
-    from infrec.cli.console import live_distillation
-
     here = _place(processes)
     arguments = {
         "source": source, "run": dict(run), "out": out, "place": place, "resume": resume, "here": here,
     }  # fmt: skip
     with (
-        live_distillation("distil") if here.index == 0 else nullcontext(silent) as progress,
+        console.live_distillation("distil") if here.index == 0 else nullcontext(silent) as progress,
         passed_on() as signals,
     ):
         try:
@@ -139,7 +135,7 @@ def distill(
                 raise KeyboardInterrupt from None
             raise
     if found is not None and "stopped" in found:
-        distilling.note_checkpoint(place, found["stopped"])
+        console.kept_checkpoint(place, found["stopped"])
         raise KeyboardInterrupt
     return found
 
@@ -159,7 +155,7 @@ def _distill(
     team = _met(here, progress)
     import jax
 
-    from infrec.cli import options, protection
+    from infrec.cli import options
     from infrec.distillation import Interrupted
     from infrec.distillation import distill as make
 
@@ -175,7 +171,7 @@ def _distill(
         raise InfrecError(lost()) from failure
     told = everybody(team, {"peak_rss_mb": machine.peak_rss_mb()})
     if here.index == 0:
-        protection.noted(summary, source.set_aside, source.seed).save(out)
+        source.noted(summary).save(out)
     _part(team, here)
     return {"processes": told, "notes": options.what_was_read(log)} if here.index == 0 else None
 

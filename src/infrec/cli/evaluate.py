@@ -32,67 +32,74 @@ class Choosing:
     seed: int = 42
 
 
+ModelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help=f"One of {options.MODELS}; several are compared; infinite-ae by default.",
+        rich_help_panel="Model",
+    ),
+]
+NoSearchOption = Annotated[
+    bool,
+    typer.Option("--no-search", help="Use the shipped settings; choose nothing.", rich_help_panel="Model"),
+]
+SearchOption = Annotated[
+    float | None,
+    typer.Option(
+        "--search",
+        metavar="SECONDS",
+        min=0.0,
+        help="Search settings for at most this long; poor candidates of models trained by epochs are "
+        "dropped early.",
+        rich_help_panel="Model",
+    ),
+]
+SaveSelectionOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-selection",
+        metavar="DIR",
+        help="Write what --search found, and its record, to DIR/DATA.MODEL.json.",
+        rich_help_panel="Model",
+    ),
+]
+ProtocolOption = Annotated[
+    Protocol,
+    typer.Option("--protocol", help="How the published numbers were made, or the textbook's formulas."),
+]
+TrainOnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--train-on",
+        metavar="PATH",
+        help="Fit on this sample, summary or log over the same items instead of the train part.",
+    ),
+]
+SampleUsersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--sample-users",
+        metavar="N",
+        min=1,
+        help="Measure on N users drawn at random (seeded), not all; intervals say how sure that is.",
+    ),
+]
+
+
 @reads_data
 def evaluate(
     data: options.Data,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help=f"One of {options.MODELS}; several are compared; infinite-ae by default.",
-            rich_help_panel="Model",
-        ),
-    ] = None,
+    model: ModelOption = None,
     set_: options.Settings = None,
-    no_search: Annotated[
-        bool,
-        typer.Option(
-            "--no-search", help="Use the shipped settings; choose nothing.", rich_help_panel="Model"
-        ),
-    ] = False,
-    search: Annotated[
-        float | None,
-        typer.Option(
-            "--search",
-            metavar="SECONDS",
-            min=0.0,
-            help="Search settings for at most this long; poor candidates of models trained by epochs are "
-            "dropped early.",
-            rich_help_panel="Model",
-        ),
-    ] = None,
-    save_selection: Annotated[
-        Path | None,
-        typer.Option(
-            "--save-selection",
-            metavar="DIR",
-            help="Write what --search found, and its record, to DIR/DATA.MODEL.json.",
-            rich_help_panel="Model",
-        ),
-    ] = None,
-    protocol: Annotated[
-        Protocol,
-        typer.Option("--protocol", help="How the published numbers were made, or the textbook's formulas."),
-    ] = Protocol.paper_code,
-    train_on: Annotated[
-        str | None,
-        typer.Option(
-            "--train-on",
-            metavar="PATH",
-            help="Fit on this sample, summary or log over the same items instead of the train part.",
-        ),
-    ] = None,
-    sample_users: Annotated[
-        int | None,
-        typer.Option(
-            "--sample-users",
-            metavar="N",
-            min=1,
-            help="Measure on N users drawn at random (seeded), not all; intervals say how sure that is.",
-        ),
-    ] = None,
+    no_search: NoSearchOption = False,
+    search: SearchOption = None,
+    save_selection: SaveSelectionOption = None,
+    protocol: ProtocolOption = Protocol.paper_code,
+    train_on: TrainOnOption = None,
+    sample_users: SampleUsersOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,

@@ -23,27 +23,32 @@ class Format(StrEnum):
     npz = "npz"
 
 
+DataOption = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA_OR_SUMMARY",
+        help="A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
+        "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
+        show_default=False,
+    ),
+]
+FormatOption = Annotated[
+    Format,
+    typer.Option("--format", "-f", help="What to write.", show_default=False, case_sensitive=False),
+]
+OutOption = Annotated[
+    Path,
+    typer.Option(
+        "--out", "-o", metavar="PATH", help="The file to write; replaced whole.", show_default=False
+    ),
+]
+
+
 @reads_data
 def export(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA_OR_SUMMARY",
-            help="A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
-            "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
-            show_default=False,
-        ),
-    ],
-    format: Annotated[
-        Format,
-        typer.Option("--format", "-f", help="What to write.", show_default=False, case_sensitive=False),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="PATH", help="The file to write; replaced whole.", show_default=False
-        ),
-    ],
+    data: DataOption,
+    format: FormatOption,
+    out: OutOption,
     reading: Reading = Reading(),
     json: options.Json = False,
 ) -> None:

@@ -5,48 +5,55 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infrec import machine
-from infrec.cli import console, options
+from infrec.cli import console, options, outputs
 from infrec.cli.options import Reading, reads_data
-from infrec.cli.sample import check_out
 from infrec.progress import Stopwatch
 from infrec.report import numbers
+
+if TYPE_CHECKING:
+    from infrec.models import Recommender
+
+OutOption = Annotated[
+    Path,
+    typer.Option("--out", "-o", metavar="DIR", help="Where to save the model.", show_default=False),
+]
+CentresOption = Annotated[
+    str | None,
+    typer.Option(
+        "--centres",
+        metavar="N|SUMMARY",
+        help="∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
+        "pass (Nyström).",
+    ),
+]
+TrainOnlyOption = Annotated[
+    bool, typer.Option("--train-only", help="Fit on the train part only, settings chosen on validation.")
+]
+CheckpointOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Keep where a training by epochs stands; the same command then goes on from there.",
+    ),
+]
 
 
 @reads_data
 @options.works_together("run as one of several processes that fit ∞-AE on a prepared dataset")
 def fit(
     data: options.Data,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="DIR", help="Where to save the model.", show_default=False),
-    ],
+    out: OutOption,
     model: options.ModelName = "infinite-ae",
     set_: options.Settings = None,
-    centres: Annotated[
-        str | None,
-        typer.Option(
-            "--centres",
-            metavar="N|SUMMARY",
-            help="∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
-            "pass (Nyström).",
-        ),
-    ] = None,
-    train_only: Annotated[
-        bool, typer.Option("--train-only", help="Fit on the train part only, settings chosen on validation.")
-    ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="DIR",
-            help="Keep where a training by epochs stands; the same command then goes on from there.",
-        ),
-    ] = None,
+    centres: CentresOption = None,
+    train_only: TrainOnlyOption = False,
+    checkpoint: CheckpointOption = None,
     processes: options.Processes = options.Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
@@ -79,24 +86,12 @@ def fit(
                 "--train-only, --checkpoint and the options of reading, which belong to "
                 "`infrec datasets prepare`."
             )
-        check_out(out, "model")
-        from infrec.cli import distributed as multiprocess
-
-        found = multiprocess.fit(
-            data,
-            out,
-            dataclasses.asdict(recommender.settings),
-            centres,
-            processes,
-        )
-        if found is not None:
-            console.saved(out)
-            _tell({"dataset": data, "model": model, **found}, out, json)
+        _fit_distributed(data, out, recommender, centres, processes, json)
         return
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     asked = dict(recommender.selected)
-    check_out(out, "model")
+    outputs.check(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
@@ -122,13 +117,38 @@ def fit(
         with watch("save"):
             recommender.save(out)
             console.saved(out)
-    fitted = recommender.log
+    _finish(data, recommender, out, watch, json, solver_open=asked.get("solver") == "auto")
+
+
+def _fit_distributed(
+    data: str,
+    out: Path,
+    model: Recommender,
+    centres: str | None,
+    processes: options.Processes,
+    json: bool,
+) -> None:
+    """This process's part of a fit; the first of the processes saves the model and prints."""
+    from infrec.cli import distributed
+
+    outputs.check(out, "model")
+    document = distributed.fit(data, out, dataclasses.asdict(model.settings), centres, processes)
+    if document is not None:
+        console.saved(out)
+        _tell({"dataset": data, "model": model.name, **document}, out, json)
+
+
+def _finish(
+    data: str, model: Recommender, out: Path, watch: Stopwatch, json: bool, *, solver_open: bool
+) -> None:
+    """Print what was fitted, and a command to ask it."""
+    fitted = model.log
     document = {
         "dataset": data,
-        "model": model,
-        "selected": dict(recommender.selected),
-        "about": recommender.about,
-        "candidates": options.candidates(recommender.candidates),
+        "model": model.name,
+        "selected": dict(model.selected),
+        "about": model.about,
+        "candidates": options.candidates(model.candidates),
         "users": fitted.n_users,
         "items": fitted.n_items,
         "interactions": fitted.n_interactions,
@@ -136,8 +156,8 @@ def fit(
         "peak_rss_mb": machine.peak_rss_mb(),
         "device": machine.device(),
     }
-    if (why := recommender.about.get("why")) and asked.get("solver") == "auto":
-        console.note(f"{recommender.about['solver']}: {why}.")
+    if (why := model.about.get("why")) and solver_open:
+        console.note(f"{model.about['solver']}: {why}.")
     if fitted.synthetic_users:  # its users are nobody whom one could ask about
         example = ["--history", str(fitted.items.ids[int(fitted.item_counts.argmax())])]
     else:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 INTERRUPTED = 130
 _raises, _came, _code = False, False, INTERRUPTED
@@ -38,6 +41,23 @@ def end(code: int = INTERRUPTED) -> None:
 def came() -> bool:
     """Whether the command was interrupted."""
     return _came
+
+
+@contextmanager
+def ends_on_sigterm() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: with what was saved, and exit code 130."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _handle(*_: object) -> None:

@@ -10,12 +10,13 @@ import functools
 import inspect
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from infrec import models
 from infrec.cli import console
 from infrec.data.read_options import ReadOptions
 from infrec.progress import Progress, silent
@@ -25,11 +26,11 @@ from infrec.settings import Settings as SettingsType
 if TYPE_CHECKING:
     from infrec.data import Interactions, ReadReport
     from infrec.models import Candidate, Recommender
+    from infrec.splits import Split
 
 _DATA = "Data"
 _MODEL = "Model"
-MODELS = "infinite-ae, infinite-ae-plus, ease, poprec, bias-only, mf, neumf, lightgcn, mvae"
-
+MODELS = ", ".join(models.NAMES)
 PROCESSES = "Many processes"
 
 
@@ -78,10 +79,8 @@ ModelName = Annotated[
 
 def check_model(name: str) -> str:
     """The name of a model, or a usage error that names the nearest ones."""
-    from infrec.models import NAMES
-
-    if name not in NAMES:
-        raise typer.BadParameter(unknown("model", name, NAMES), param_hint="--model")
+    if name not in models.NAMES:
+        raise typer.BadParameter(unknown("model", name, models.NAMES), param_hint="--model")
     return name
 
 
@@ -94,8 +93,6 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
 
 def open_model(name: str, pairs: Sequence[str] | None, seed: int) -> Recommender:
     """The unfitted model with what `--set` fixes, and with the command's seed where it has one."""
-    from infrec import models
-
     default = models.create(check_model(name))
     seeded = {"seed": seed} if hasattr(default.settings, "seed") else {}
     return models.create(name, **(seeded | default.settings_type.parse(pairs or (), name)))
@@ -244,6 +241,52 @@ reads_data = with_settings(
     strict=Shown(),
     panel="Data",
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The source of a distillation and how to read it: here, or in the process that does the work."""
+
+    data: str
+    reading: Reading
+    previous: Summary | None
+    set_aside: float | None
+    seed: int
+
+    def read(self, progress: Progress) -> Split:
+        """Train, validation and test part, the same whoever reads them."""
+        return self.split(self.reading.load(self.data, progress))
+
+    def read_log(self, progress: Progress) -> Interactions:
+        """The log for a distillation with (ε, δ): whether a row counts depends on that row alone."""
+        return self.reading.load(self.data, progress, by_row=True)
+
+    def members(self, log: Interactions) -> Interactions:
+        """The log without those set aside, which depends on each user's id alone."""
+        import numpy as np
+
+        from infrec.splits import is_set_aside
+
+        if self.set_aside is None:
+            return log
+        return log.select_users(np.flatnonzero(~is_set_aside(log.users, self.set_aside, self.seed)))
+
+    def split(self, log: Interactions) -> Split:
+        """The log's parts without those set aside, over the items of the previous summary too."""
+        from infrec.distillation import update
+        from infrec.splits import holdout, set_aside
+
+        if self.previous is not None:
+            log = update.over(log, update.joined(self.previous, log), self.previous)
+        split = holdout(log, seed=self.seed)
+        return split if self.set_aside is None else set_aside(split, self.set_aside, self.seed)[0]
+
+    def noted(self, summary: Summary) -> Summary:
+        """The summary, its manifest with the rule by which those set aside are found again."""
+        if self.set_aside is None:
+            return summary
+        rule = {"share": self.set_aside, "seed": self.seed}
+        return replace(summary, about={**summary.about, "set_aside": rule})
 
 
 def what_was_read(log: Interactions) -> list[str]:

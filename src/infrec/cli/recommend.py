@@ -23,44 +23,55 @@ if TYPE_CHECKING:
 BATCH = 1024  # users at a time for --all: bounded memory, few calls
 
 
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A directory that infrec fit wrote.")]
+UserOption = Annotated[
+    list[str] | None,
+    typer.Option("--user", metavar="ID", help="A user the model was fitted on; repeatable."),
+]
+HistoryOption = Annotated[
+    list[str] | None,
+    typer.Option("--history", metavar="ID", help="An item of somebody never seen; repeat for each item."),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="For every user of the model, into --out.")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The prepared dataset whose users are meant, for a model that was fitted from partitions.",
+    ),
+]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Parquet file to write.")]
+KOption = Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many items.")]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="ID", help="Recommend among these items only; repeatable."),
+]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="ID", help="Never recommend this item; repeatable."),
+]
+IncludeSeenOption = Annotated[
+    bool, typer.Option("--include-seen", help="Also items that the history holds already.")
+]
+OnUnknownOption = Annotated[
+    options.OnUnknown,
+    typer.Option("--on-unknown", help="What an unknown user gets: popular items, nothing, an error."),
+]
+
+
 def recommend(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A directory that infrec fit wrote.")],
-    user: Annotated[
-        list[str] | None,
-        typer.Option("--user", metavar="ID", help="A user the model was fitted on; repeatable."),
-    ] = None,
-    history: Annotated[
-        list[str] | None,
-        typer.Option("--history", metavar="ID", help="An item of somebody never seen; repeat for each item."),
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="For every user of the model, into --out.")] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="DIR",
-            help="The prepared dataset whose users are meant, for a model that was fitted from partitions.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Parquet file to write.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many items.")] = 10,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="ID", help="Recommend among these items only; repeatable."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", metavar="ID", help="Never recommend this item; repeatable."),
-    ] = None,
-    include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="Also items that the history holds already.")
-    ] = False,
-    on_unknown: Annotated[
-        options.OnUnknown,
-        typer.Option("--on-unknown", help="What an unknown user gets: popular items, nothing, an error."),
-    ] = options.OnUnknown.popular,
+    model: ModelArgument,
+    user: UserOption = None,
+    history: HistoryOption = None,
+    all_: AllOption = False,
+    data: DataOption = None,
+    out: OutOption = None,
+    k: KOption = 10,
+    only: OnlyOption = None,
+    exclude: ExcludeOption = None,
+    include_seen: IncludeSeenOption = False,
+    on_unknown: OnUnknownOption = options.OnUnknown.popular,
     json: options.Json = False,
 ) -> None:
     """Recommend items: for a known user, for a history never seen, or for everybody.

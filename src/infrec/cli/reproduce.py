@@ -25,77 +25,85 @@ SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal to draw on
 CELLS = "cells"  # the stage that the runner tells of
 
 
+WhatArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHAT",
+        help="table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
+        "noise-infinite-ae, depth, cold, ablation, selection, statistics, augmentation, "
+        "deanonymise-noise, deanonymise-reveal, leakage, continual, continual-periods, or all.",
+        show_default=False,
+    ),
+]
+DatasetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dataset",
+        metavar="D",
+        help="A name or a file; repeatable. Default: the experiment's that are found; demo with --quick.",
+    ),
+]
+QuickOption = Annotated[
+    bool,
+    typer.Option("--quick", help="A look in minutes: smaller grid, fewer steps, one seed; no result."),
+]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="WORD",
+        help="Only cells of this model, source, number of users or noise (such as 5%); repeatable.",
+    ),
+]
+SeedsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds",
+        metavar="K",
+        min=1,
+        max=10,
+        help="How many seeds for what is random. Default: 3; 1 for table1 and cold.",
+    ),
+]
+SearchOption = Annotated[
+    bool,
+    typer.Option(
+        "--search", help="Search the settings of trained models again, instead of the committed ones."
+    ),
+]
+RecordsOption = Annotated[
+    Path,
+    typer.Option("--records", metavar="DIR", help="Where records and reports are kept, in DIR/WHAT."),
+]
+ProcessesOption = Annotated[
+    int,
+    typer.Option("--processes", metavar="N", min=1, help="How many cells run at a time, each in a process."),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="local|ADDRESS",
+        help="Run the cells on a Ray cluster: one started here, or that at ADDRESS (auto: RAY_ADDRESS).",
+    ),
+]
+ReportOnlyOption = Annotated[
+    bool,
+    typer.Option("--report-only", help="Run nothing: rebuild the report from the records that are there."),
+]
+
+
 def reproduce(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHAT",
-            help="table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
-            "noise-infinite-ae, depth, cold, ablation, selection, statistics, augmentation, "
-            "deanonymise-noise, deanonymise-reveal, leakage, continual, continual-periods, or all.",
-            show_default=False,
-        ),
-    ],
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dataset",
-            metavar="D",
-            help="A name or a file; repeatable. Default: the experiment's that are found; demo with --quick.",
-        ),
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="A look in minutes: smaller grid, fewer steps, one seed; no result."),
-    ] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--only",
-            metavar="WORD",
-            help="Only cells of this model, source, number of users or noise (such as 5%); repeatable.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            "--seeds",
-            metavar="K",
-            min=1,
-            max=10,
-            help="How many seeds for what is random. Default: 3; 1 for table1 and cold.",
-        ),
-    ] = None,
-    search: Annotated[
-        bool,
-        typer.Option(
-            "--search", help="Search the settings of trained models again, instead of the committed ones."
-        ),
-    ] = False,
-    records: Annotated[
-        Path,
-        typer.Option("--records", metavar="DIR", help="Where records and reports are kept, in DIR/WHAT."),
-    ] = Path("results"),
-    processes: Annotated[
-        int,
-        typer.Option(
-            "--processes", metavar="N", min=1, help="How many cells run at a time, each in a process."
-        ),
-    ] = 1,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster",
-            metavar="local|ADDRESS",
-            help="Run the cells on a Ray cluster: one started here, or that at ADDRESS (auto: RAY_ADDRESS).",
-        ),
-    ] = None,
-    report_only: Annotated[
-        bool,
-        typer.Option(
-            "--report-only", help="Run nothing: rebuild the report from the records that are there."
-        ),
-    ] = False,
+    what: WhatArgument,
+    dataset: DatasetOption = None,
+    quick: QuickOption = False,
+    only: OnlyOption = None,
+    seeds: SeedsOption = None,
+    search: SearchOption = False,
+    records: RecordsOption = Path("results"),
+    processes: ProcessesOption = 1,
+    cluster: ClusterOption = None,
+    report_only: ReportOnlyOption = False,
     json: options.Json = False,
 ) -> None:
     """A table or a figure of the paper, measured again, beside the published numbers.
@@ -151,10 +159,10 @@ def _run(
     processes: int,
     cluster: str | None,
 ) -> Outcome:
-    from infrec.paper import planning, runner
+    from infrec.paper import runner
 
-    plan = planning.plan(experiment, asked, root=root, quick=quick, seeds=seeds, search=search)
-    cells = planning.only(experiment.cells(plan), only)
+    plan = runner.plan(experiment, asked, root=root, quick=quick, seeds=seeds, search=search)
+    cells = runner.only(experiment.cells(plan), only)
     if quick:
         console.note(f"{experiment.name}: a quick look at {', '.join(plan.datasets)}, not a result.")
     with _live(experiment.name) as progress:

@@ -8,31 +8,36 @@ from typing import Annotated
 
 import typer
 
-from infrec.cli import console, options
+from infrec.cli import console, options, outputs
 from infrec.cli.options import Reading, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
+
+StrategyOption = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        help="interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.",
+        show_default=False,
+    ),
+]
+OutOption = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Where to save the sample.", show_default=False)
+]
+PercentOption = Annotated[
+    float | None, typer.Option("--percent", metavar="P", help="How much of the interactions, in percent.")
+]
+UsersOption = Annotated[int | None, typer.Option("--users", metavar="N", help="How many users.")]
 
 
 @reads_data
 def sample(
     data: options.Data,
-    strategy: Annotated[
-        str,
-        typer.Option(
-            "--strategy",
-            metavar="NAME",
-            help="interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where to save the sample.", show_default=False)
-    ],
-    percent: Annotated[
-        float | None, typer.Option("--percent", metavar="P", help="How much of the interactions, in percent.")
-    ] = None,
-    users: Annotated[int | None, typer.Option("--users", metavar="N", help="How many users.")] = None,
+    strategy: StrategyOption,
+    out: OutOption,
+    percent: PercentOption = None,
+    users: UsersOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -54,7 +59,7 @@ def sample(
         raise typer.BadParameter(words, param_hint="--strategy")
     if (percent is None) == (users is None):
         raise typer.BadParameter("give exactly one of --percent or --users.")
-    check_out(out, "sample")
+    outputs.check(out, "sample")
     from infrec.splits import holdout
 
     watch = Stopwatch()
@@ -92,24 +97,3 @@ def sample(
     )
     then = f"infrec evaluate {reading.again(data, seed)} --train-on {out}"
     console.out().print(f"Next: {then}", style="dim", soft_wrap=True, markup=False)
-
-
-def check_out(out: Path, what: str) -> None:
-    """Refuse before the work what could not be saved after it; never replace another kind of thing."""
-    from infrec import artifacts
-
-    if out.exists() and not out.is_dir():
-        raise typer.BadParameter(
-            f"{out} is a file; a {what} is a directory, give a new name.", param_hint="--out"
-        )
-    if not out.is_dir() or not any(out.iterdir()):
-        return
-    kind = artifacts.kind_of(out) or "directory of something else"
-    if kind != what:
-        raise typer.BadParameter(f"{out} is a {kind}, not a {what}; give a new name.", param_hint="--out")
-    if strange := artifacts.strangers(out):
-        raise typer.BadParameter(
-            f"{out} also holds {strange[0]!r}, which infrec did not write and replacing it would lose; move "
-            "that away, or give a new name.",
-            param_hint="--out",
-        )

@@ -21,100 +21,113 @@ TOKEN = "INFREC_TOKEN"
 _SAFETY, _LOAD = "Who may ask", "Under load"
 
 
+ModelsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL_OR_SUMMARY...",
+        help="Directories that infrec fit, distill or sample wrote, or NAME=DIRECTORY; the first is the "
+        "default.",
+        show_default=False,
+    ),
+]
+HostOption = Annotated[
+    str,
+    typer.Option(
+        "--host", metavar="ADDRESS", help="Where to listen; any but this machine's own needs a token."
+    ),
+]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Which port; 0 takes a free one.")]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="TEXT",
+        help=f"What clients must send; better in ${TOKEN}, which other users of the machine cannot see.",
+        rich_help_panel=_SAFETY,
+    ),
+]
+AllowHostOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME[:PORT]",
+        help="Another Host header to answer to, behind a proxy for example; repeatable.",
+        rich_help_panel=_SAFETY,
+    ),
+]
+CorsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cors",
+        metavar="ORIGIN",
+        help="A page elsewhere that may call, such as https://example.org; repeatable.",
+        rich_help_panel=_SAFETY,
+    ),
+]
+WorkersOption = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        min=1,
+        max=256,
+        help="Processes; the weights are in memory once.",
+        rich_help_panel=_LOAD,
+    ),
+]
+QueueOption = Annotated[
+    int,
+    typer.Option(
+        "--queue", min=1, help="Requests that may wait for a model; more get 503.", rich_help_panel=_LOAD
+    ),
+]
+WindowOption = Annotated[
+    float,
+    typer.Option(
+        "--window",
+        min=0.0,
+        max=1000.0,
+        metavar="MS",
+        help="Milliseconds in which requests gather to be scored together.",
+        rich_help_panel=_LOAD,
+    ),
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="How long a request may take to arrive.",
+        rich_help_panel=_LOAD,
+    ),
+]
+ConnectionsOption = Annotated[
+    int,
+    typer.Option(
+        "--connections",
+        min=1,
+        help="Open connections at a time, in each process.",
+        rich_help_panel=_LOAD,
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No line for each request.")]
+OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+
+
 def serve(
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL_OR_SUMMARY...",
-            help="Directories that infrec fit, distill or sample wrote, or NAME=DIRECTORY; the first is the "
-            "default.",
-            show_default=False,
-        ),
-    ],
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host", metavar="ADDRESS", help="Where to listen; any but this machine's own needs a token."
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Which port; 0 takes a free one.")
-    ] = 8000,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            "--token",
-            metavar="TEXT",
-            help=f"What clients must send; better in ${TOKEN}, which other users of the machine cannot see.",
-            rich_help_panel=_SAFETY,
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host",
-            metavar="NAME[:PORT]",
-            help="Another Host header to answer to, behind a proxy for example; repeatable.",
-            rich_help_panel=_SAFETY,
-        ),
-    ] = None,
-    cors: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cors",
-            metavar="ORIGIN",
-            help="A page elsewhere that may call, such as https://example.org; repeatable.",
-            rich_help_panel=_SAFETY,
-        ),
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers",
-            min=1,
-            max=256,
-            help="Processes; the weights are in memory once.",
-            rich_help_panel=_LOAD,
-        ),
-    ] = 1,
-    queue: Annotated[
-        int,
-        typer.Option(
-            "--queue", min=1, help="Requests that may wait for a model; more get 503.", rich_help_panel=_LOAD
-        ),
-    ] = 48,
-    window: Annotated[
-        float,
-        typer.Option(
-            "--window",
-            min=0.0,
-            max=1000.0,
-            metavar="MS",
-            help="Milliseconds in which requests gather to be scored together.",
-            rich_help_panel=_LOAD,
-        ),
-    ] = 1.0,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            min=0.1,
-            metavar="SECONDS",
-            help="How long a request may take to arrive.",
-            rich_help_panel=_LOAD,
-        ),
-    ] = 10.0,
-    connections: Annotated[
-        int,
-        typer.Option(
-            "--connections",
-            min=1,
-            help="Open connections at a time, in each process.",
-            rich_help_panel=_LOAD,
-        ),
-    ] = 1000,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No line for each request.")] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    models: ModelsArgument,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    token: TokenOption = None,
+    allow_host: AllowHostOption = None,
+    cors: CorsOption = None,
+    workers: WorkersOption = 1,
+    queue: QueueOption = 48,
+    window: WindowOption = 1.0,
+    timeout: TimeoutOption = 10.0,
+    connections: ConnectionsOption = 1000,
+    quiet: QuietOption = False,
+    open_: OpenOption = False,
     json: options.Json = False,
 ) -> None:
     """Serve models over HTTP, with a page to try them: recommendations with reasons, no training.

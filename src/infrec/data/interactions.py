@@ -81,30 +81,6 @@ class Interactions:
 
     # ---- ways in ------------------------------------------------------------------------------------------
     @classmethod
-    def read(cls, path: Any, **options: Any) -> Interactions:
-        """Read a file or a directory.
-
-        Args:
-            path: a file (CSV, TSV, JSON lines, Parquet, archives of these) or a folder.
-            options: columns and rules by name, as `ReadOptions` lists them.
-        """
-        from infrec.data.read import read
-
-        return read(path, **options)
-
-    @classmethod
-    def from_frame(cls, frame: Any, **options: Any) -> Interactions:
-        """From any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
-
-        Args:
-            frame: the dataframe, one row per interaction.
-            options: columns and rules by name, as `ReadOptions` lists them.
-        """
-        from infrec.data.read import from_frame
-
-        return from_frame(frame, **options)
-
-    @classmethod
     def from_csr(
         cls,
         matrix: Any,

@@ -7,13 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import pyarrow as pa
+
+from infrec.data import columns as col
 from infrec.data import partitioned, publishers
 from infrec.data.archives import Folder, Zip
-from infrec.data.assemble import assemble, item_info
+from infrec.data.assemble import assemble, item_info, number
 from infrec.data.interactions import Interactions
+from infrec.data.parsing import encode
 from infrec.data.read_options import Duplicates, ReadOptions
 from infrec.data.sources import ParquetSource, Source, TableSource, missing
 from infrec.data.text import TextSource
+from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 
@@ -36,14 +41,18 @@ def read(
     """Read a log: delimited text (also compressed), Parquet (file or directory), a publisher's folder or zip,
     or a prepared dataset.
 
-    user, item, rating, time, weight: the column's name (or position), where it is not recognised.
-    positive: what counts as an interaction, such as "rating >= 4"; everything does unless told.
-    duplicates: a repeated (user, item) pair counts once ("first") or its values are summed ("sum").
-    strict: refuse, rather than drop and count, rows that cannot be used.
-    by_row: judge every row by itself alone, as differential privacy needs: times are not read, and a column
-    `split` is one whatever it holds.
-    items: a file or frame about items (titles, genres), joined on the item.
     A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
+
+    Args:
+        path: the file or the folder.
+        user, item, rating, time, weight: the column's name (or position), where it is not recognised.
+        positive: what counts as an interaction, such as "rating >= 4"; everything does unless told.
+        duplicates: a repeated (user, item) pair counts once ("first") or its values are summed ("sum").
+        strict: refuse, rather than drop and count, rows that cannot be used.
+        by_row: judge every row by itself alone, as differential privacy needs: times are not read, and a
+            column `split` is one whatever it holds.
+        items: a file or frame about items (titles, genres), joined on the item.
+        progress: told how many rows are read.
     """
     options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict, by_row)
     if partitioned.is_partitioned(path):
@@ -87,7 +96,13 @@ def from_frame(
     items: Any = None,
     progress: Progress = silent,
 ) -> Interactions:
-    """Like `read`, from any dataframe that speaks the Arrow C stream protocol, or a mapping of columns."""
+    """A log from any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
+
+    Args:
+        frame: the dataframe, one row per interaction; or a mapping of columns.
+        user, item, rating, time, weight: the column's name (or position), where it is not recognised.
+        positive, duplicates, strict, items, progress: see `read`.
+    """
     options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict)
     return assemble(TableSource(frame), options, None if items is None else items_source(items), progress)
 
@@ -129,3 +144,38 @@ def items_source(items: Any) -> Source:
     if isinstance(items, (str, os.PathLike)):
         return sources(items)[0]
     return TableSource(items, "the items")
+
+
+def read_catalogue(path: Path) -> tuple[Vocabulary, pa.Table | None]:
+    """The ids of a list of items, read as those of a log are, and the titles and genres that it has.
+
+    Args:
+        path: A table with a column of item ids, or a text file of ids alone.
+    """
+    source = items_source(path)
+    key = col.find("item", source.columns)
+    key = key or next((name for name in source.columns if col.normalised(name) == "id"), None)
+    headless = False
+    if isinstance(source, TextSource):
+        known = key is not None or any(col.recognised(name) for name in source.columns)
+        if not known and len(source.columns) > 1:
+            raise DataError(
+                f"the catalogue {path.name} has no column that is recognised as the item; it has "
+                f"{col.listed(source.columns)}: give it a header that names the column of ids `item`."
+            )
+        headless = not known or not source.has_header
+        if not known:
+            source = TextSource(lambda: path.open("rb"), path.name, header=["item"])
+        key = source.columns[0] if headless else key
+    key = key or source.columns[0]
+    table, _ = source.load([key])
+    codes, ids = encode(table.column(key), from_text=source.from_text, what="item")
+    items = number(codes[codes >= 0], ids)[1]
+    if not len(items):
+        raise DataError(f"the catalogue {path.name} names no item; expected a column of item ids.")
+    # Of a table with users nothing but the ids is taken: what stands beside them is somebody's.
+    if headless or col.find("user", source.columns):
+        return items, None
+    info = item_info(source, items, key)
+    told = [name for name in ("title", "genres") if name in info.column_names]
+    return items, info.select(told) if told else None

@@ -69,15 +69,16 @@ def _dispatch(logits: Array, key: Array, tau: float, draws: int, backend: Backen
     """Σ_t p_t, or with `g` given Σ_t p_t ⟨p_t, g⟩."""
     if backend == "auto":
         backend = "fused" if device_arrays.on_gpu() and gumbel_gpu.fits(logits.shape[1], tau) else "xla"
+    # Logits in units of log₂ at this temperature, at most 0 in each row.
+    z = (logits - logits.max(axis=1, keepdims=True)) * np.float32(1.0 / (tau * math.log(2.0)))
     if backend == "xla":
-        return _in_blocks(logits, key, tau, draws, g)
-    return gumbel_gpu.summed(logits, key, tau, draws, g, interpret=backend == "interpret")
+        return _in_blocks(z, key, tau, draws, g)
+    return gumbel_gpu.summed(z, key, tau, draws, g, interpret=backend == "interpret")
 
 
-def _in_blocks(logits: Array, key: Array, tau: float, draws: int, g: Array | None) -> Array:
-    rows, items = logits.shape
+def _in_blocks(z: Array, key: Array, tau: float, draws: int, g: Array | None) -> Array:
+    rows, items = z.shape
     size = min(ROWS, rows)
-    z = scaled(logits, tau)
     item = jax.lax.broadcasted_iota(jnp.uint32, (size, items), 1)
 
     def weights(block: Array, row: Array, t: Array) -> Array:
@@ -110,8 +111,3 @@ def _in_blocks(logits: Array, key: Array, tau: float, draws: int, g: Array | Non
         return jax.lax.dynamic_update_slice_in_dim(out, block_of(start), start, axis=0)
 
     return jax.lax.fori_loop(0, len(starts), fill, jnp.zeros_like(z))
-
-
-def scaled(logits: Array, tau: float) -> Array:
-    """Logits in units of log₂ at this temperature, at most 0 in each row."""
-    return (logits - logits.max(axis=1, keepdims=True)) * np.float32(1.0 / (tau * math.log(2.0)))

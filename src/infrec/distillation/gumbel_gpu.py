@@ -28,15 +28,13 @@ def fits(items: int, tau: float) -> bool:
 
 
 def summed(
-    logits: Array, key: Array, tau: float, draws: int, g: Array | None, *, interpret: bool = False
+    z: Array, key: Array, tau: float, draws: int, g: Array | None, *, interpret: bool = False
 ) -> Array:
-    """Σ_t p_t, or with `g` given Σ_t p_t ⟨p_t, g⟩."""
+    """Σ_t p_t, or with `g` given Σ_t p_t ⟨p_t, g⟩; z: logits in units of log₂ at this temperature."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton as plgpu
 
-    from infrec.distillation.gumbel import scaled
-
-    rows, items = logits.shape
+    rows, items = z.shape
     width = max(32, pl.next_power_of_2(items))
     each = -(-draws // GROUPS)
     log2, exp2 = (jnp.log2, jnp.exp2) if interpret else (_lg2, _ex2)
@@ -48,7 +46,7 @@ def summed(
         out_ref = refs[-1]
         row = pl.program_id(0).astype(jnp.uint32)
         base = pl.program_id(1) * each
-        z = z_ref[0, :]
+        own = z_ref[0, :]
         item = jax.lax.broadcasted_iota(jnp.uint32, (width,), 0)
         key0, key1 = key_ref[0], key_ref[1]
 
@@ -60,7 +58,7 @@ def summed(
             # The GPU's log₂ has a small absolute error: near 1 a series keeps −ln u relatively exact.
             series = v * (np.float32(1.0) + v * (np.float32(0.5) + v * np.float32(1 / 3)))
             exponential = jnp.where(v < np.float32(2.0**-7), series, -counter_noise.LN2 * log2(u))
-            w = exp2(z - np.float32(1.0 / tau) * log2(exponential))
+            w = exp2(own - np.float32(1.0 / tau) * log2(exponential))
             share = np.float32(1.0) / jnp.sum(w)
             if g is not None:
                 share = share * share * jnp.sum(w * refs[0][0, :])
@@ -69,7 +67,7 @@ def summed(
         out_ref[0, 0, :] = jax.lax.fori_loop(0, each, draw, jnp.zeros((width,), jnp.float32))
 
     row_spec = pl.BlockSpec((1, width), lambda r, s: (r, 0))
-    inputs = [key, pad(scaled(logits, tau), -1e30)]
+    inputs = [key, pad(z, -1e30)]
     specs = [pl.BlockSpec((2,), lambda r, s: (0,)), row_spec]
     if g is not None:
         inputs.append(pad(g, 0.0))

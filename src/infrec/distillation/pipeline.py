@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infrec.data import Interactions, Vocabulary
 from infrec.data.summary import Summary
-from infrec.distillation import update
+from infrec.distillation import private, update
 from infrec.distillation.settings import DistillSettings, given_only
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
@@ -18,6 +19,8 @@ from infrec.splits import Split
 from infrec.splits.holdout import held_out
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from infrec.distillation.loop import OnValidate
 
 FEWEST = 25  # users that a search for the smallest summary begins with
@@ -38,106 +41,104 @@ def distill(
     delta: float | None = None,
     noise_multiplier: float | None = None,
     catalogue: Vocabulary | None = None,
+    catalogue_info: pa.Table | None = None,
     seed: int | None = None,
-    config: DistillSettings | None = None,
+    settings: DistillSettings | None = None,
     on_validate: OnValidate | None = None,
     run_directory: str | PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress = silent,
-    **settings: Any,
+    **changes: Any,
 ) -> Summary:
     """Distil the train part of a split (or a log, of which a tenth is held out) into synthetic users.
 
-    users: how many (500). per_user, total, percent: how many interactions, as a mean per synthetic user, in
-    all, or in percent of the train part. gamma: per_user in the paper's words: the number of draws
-    (published) or the mass of a row (soft).
-    target: instead of `users`, the share of full-data quality (HR@100 on validation; with fewer than 500
-    items, HR at a fifth of them) that the smallest summary reaches.
-    previous: a summary to continue: it and the data become a new one, within its size and with its settings.
-    epsilon, delta: distil with user-level differential privacy (`private.py`), of a log and not of a
-    split; noise_multiplier: its noise instead of ε; catalogue: the public list of items, if there is one.
-    config, settings: `DistillSettings`, or single settings of it by name; the defaults are those of the mode.
-    on_validate: judges a summary; by default ∞-AE on the validation items.
-    run_directory: keeps checkpoints there, to be resumed with `resume=True` after any kind of end.
+    Args:
+        data: The split or the log.
+        users: How many synthetic users (500).
+        mode: `discrete` (0/1, the default), `soft` or `published`.
+        per_user: Interactions of a synthetic user, on average.
+        total: Interactions in all, instead.
+        percent: Interactions in percent of the train part's, instead.
+        gamma: `per_user` in the paper's words: draws of a row (published) or its mass (soft).
+        target: Instead of `users`, the share of full-data quality (HR@100 on validation; with fewer than 500
+            items, HR at a fifth of them) that the smallest summary reaches.
+        previous: A summary to carry on: it and the data become a new one, within its size and its settings.
+        epsilon: Distil with user-level differential privacy (`private.py`), of a log and not of a split.
+        delta: δ of the same.
+        noise_multiplier: The noise itself, instead of ε.
+        catalogue: The public list of items, if there is one.
+        catalogue_info: What is publicly known of them, such as titles.
+        seed: Seed of everything random (42).
+        settings: All settings; the defaults are those of the mode.
+        on_validate: Judges a summary; by default ∞-AE on the validation items.
+        run_directory: Where checkpoints are kept.
+        resume: Whether to go on from a checkpoint in there, after any kind of end.
+        progress: Called as the work goes on.
+        changes: Single fields of `DistillSettings`, by name.
     """
-    if not (epsilon is None and delta is None and noise_multiplier is None):
-        from infrec.distillation import private
-
-        sizes = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
-        others = {"mode": mode, "config": config, "previous": previous, "on_validate": on_validate}
-        return private.distill(
-            data, epsilon=epsilon, delta=delta, noise_multiplier=noise_multiplier,
-            catalogue=catalogue, users=users, seed=seed,
-            run_directory=None if run_directory is None else Path(run_directory), resume=resume,
-            progress=progress, **sizes, **others, **settings,
-        )  # fmt: skip
-    asked = {"users": users, "seed": seed, "mode": mode, **settings}
+    place = None if run_directory is None else Path(run_directory)
+    given = {"users": users, "seed": seed, "mode": mode, **changes}
+    size = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
+    promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "noise_multiplier": noise_multiplier}
+    if any(value is not None for value in promise.values()):
+        private.refuse(
+            given | size | {"previous": previous, "on_validate": on_validate, "settings": settings}
+        )
+        promise |= {"catalogue": catalogue, "catalogue_info": catalogue_info}
+        return _with_promise(data, promise, settings, given | size, place, resume=resume, progress=progress)
+    one = partial(_distilled, on_validate=on_validate, resume=resume, progress=progress)
     if previous is not None:
-        sizes = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
-        if config is not None:
-            raise ConfigError("config and previous are both given; expected single settings to change.")
-        carried = update.settings(previous, asked | sizes)
-        if isinstance(data, Split):
-            data = update.split_over(data, update.joined(previous, data.train), previous)
-        else:
-            data = update.over(data, update.joined(previous, data), previous)
-        train, val = _train_and_validation(data, carried.seed)
-        past = update.Past.of(previous, train.items)
-        complete = carried.resolved(
-            n_users=past.represents + train.n_users,
-            n_items=train.n_items,
-            interactions=past.matrix.nnz + train.n_interactions,
-        )
-        place = None if run_directory is None else Path(run_directory)
-        return _distilled(train, val, complete, on_validate, place, resume, progress, past)
-    if gamma is not None:
-        asked |= {"draws": gamma, "mass": float(gamma)}
-        if (mode or (config.mode if config else "discrete")) == "discrete" and not (total or percent):
-            per_user = per_user or float(gamma)
-    if target is not None:
-        if users is not None:
-            raise ConfigError(
-                "both users and target are given; expected one: target chooses the number of users."
-            )
-        if not 0 < target <= 1:
-            raise ConfigError(
-                f"target is {target}; expected a share above 0 and at most 1, for example 0.95."
-            )
-    chosen = given_only(asked)
-    base = (
-        replace(config, **chosen)
-        if config is not None
-        else DistillSettings.of(**{"mode": "discrete", **chosen})
-    )
+        if settings is not None:
+            raise ConfigError("settings and previous are both given; expected single settings to change.")
+        carried = update.settings(previous, given | size)
+        train, val = _train_and_validation(update.with_items_of(data, previous), carried.seed)
+        return one(train, val, carried, place, past=update.Past.of(previous, train.items))
+    base = _settings(settings, given, size)
     train, val = _train_and_validation(data, base.seed)
-
-    def one(count: int) -> Summary:
-        size = _per_user(per_user, total, percent, count, train.n_interactions)
-        complete = replace(base, users=count, per_user=base.per_user if size is None else size).resolved(
-            n_users=train.n_users, n_items=train.n_items, interactions=train.n_interactions
-        )
-        place = None if run_directory is None else Path(run_directory)
-        if place is not None and target is not None:
-            place = place / f"users-{count}"
-        return _distilled(train, val, complete, on_validate, place, resume, progress)
-
     if target is None:
-        return one(base.users)
-    return _smallest(
-        one, _judge(train, val), target, _full_quality(train, val, progress), train.n_users, progress
+        return one(train, val, _sized(base, base.users, size, train), place)
+
+    def of_size(count: int) -> Summary:
+        return one(train, val, _sized(base, count, size, train), place and place / f"users-{count}")
+
+    return _smallest(of_size, target, train, val, progress)
+
+
+def _with_promise(
+    log: Split | Interactions,
+    promise: dict[str, Any],
+    settings: DistillSettings | None,
+    given: dict[str, Any],
+    place: Path | None,
+    *,
+    resume: bool,
+    progress: Progress,
+) -> Summary:
+    """(ε, δ): users are invented from noisy sums over the log, then distilled as any log is."""
+    seed = 42 if given["seed"] is None else given["seed"]
+    source = private.private_log(log, **promise, seed=seed, directory=place, resume=resume, progress=progress)
+    if settings is None:  # invented people may be learnt by heart
+        given = {"targets": "own", **given_only(given)}
+        given["steps"] = given.get("steps") or private.INVENTED_STEPS
+    place = None if place is None else place / "distillation"
+    summary = distill(
+        source.invented, settings=settings, run_directory=place, resume=resume, progress=progress, **given
     )
+    return replace(summary, about={**summary.about, **source.about})
 
 
 def _distilled(
     train: Interactions,
     val: Interactions,
-    config: DistillSettings,
-    on_validate: OnValidate | None,
+    settings: DistillSettings,
     place: Path | None,
+    *,
+    on_validate: OnValidate | None,
     resume: bool,
     progress: Progress,
     past: update.Past | None = None,
 ) -> Summary:
+    """Start, loop, summary: one distillation with settings that the data completes."""
     import jax
 
     from infrec.distillation import start
@@ -145,83 +146,104 @@ def _distilled(
     from infrec.distillation.validation import Validator
     from infrec.kernels import devices
 
+    represented = train.n_users + (0 if past is None else past.represents)
+    settings = settings.resolved(
+        n_users=represented,
+        n_items=train.n_items,
+        interactions=train.n_interactions + (0 if past is None else past.matrix.nnz),
+    )
     devices.device()  # on an accelerator, compiled steps are kept from one process to the next
     if on_validate is None:
         on_validate = Validator(
-            train.matrix, val.matrix, criterion=config.criterion, kernel=config.kernel, seed=config.seed
+            train.matrix, val.matrix, criterion=settings.criterion, kernel=settings.kernel, seed=settings.seed
         )
     run = Run(
-        train.matrix, config, on_validate, past=past, directory=place, resume=resume, progress=progress
+        train.matrix, settings, on_validate, past=past, directory=place, resume=resume, progress=progress
     ).go()
     track = run.loop.track
     # λ was chosen together with the summary, so it alone is the grid of models that are fitted on it.
     about = {
-        "mode": config.mode,
-        "start": config.start,
-        "start_meaning": start.MEANING[config.start],
-        "targets": config.targets,
-        "seed": config.seed,
+        "mode": settings.mode,
+        "start": settings.start,
+        "start_meaning": start.MEANING[settings.start],
+        "targets": settings.targets,
+        "seed": settings.seed,
         "steps": track.step,
         "best_step": track.best_step,
         "reg": track.best_reg,
         "reg_grid": [track.best_reg],
-        "criterion": config.criterion,
+        "criterion": settings.criterion,
         "validation": track.best_metrics,
         "seconds": round(run.seconds, 3),
         "ms_per_step": run.ms_per_step,
         "device": jax.devices()[0].device_kind,
-        "source": {
-            "users": train.n_users,
-            "items": train.n_items,
-            "interactions": train.n_interactions,
-        },
-        "settings": config.to_dict(),
+        "source": {"users": train.n_users, "items": train.n_items, "interactions": train.n_interactions},
+        "settings": settings.to_dict(),
         "history": [finite(row) for row in track.history],
     }
     if past is not None:
-        about |= {
-            "represents": past.represents + train.n_users,
-            "periods": past.periods + 1,
-            "first_start": past.start,
-        }
+        about |= {"represents": represented, "periods": past.periods + 1, "first_start": past.start}
     return Summary.of_array(run.loop.best, train, about)
 
 
 # ---- size ----------------------------------------------------------------------------------------------
-def _per_user(
-    per_user: float | None, total: int | None, percent: float | None, users: int, interactions: int
-) -> float | None:
+def _settings(
+    settings: DistillSettings | None, given: dict[str, Any], size: Mapping[str, Any]
+) -> DistillSettings:
+    """Settings with what was given by name, before the data completes them."""
+    gamma, target = size["gamma"], size["target"]
+    if gamma is not None:
+        given = {**given, "draws": gamma, "mass": float(gamma)}
+    if target is not None and given["users"] is not None:
+        raise ConfigError(
+            "both users and target are given; expected one: target chooses the number of users."
+        )
+    if target is not None and not 0 < target <= 1:
+        raise ConfigError(f"target is {target}; expected a share above 0 and at most 1, for example 0.95.")
+    chosen = given_only(given)
+    return DistillSettings.of(**chosen) if settings is None else replace(settings, **chosen)
+
+
+def _sized(
+    base: DistillSettings, users: int, size: Mapping[str, Any], train: Interactions
+) -> DistillSettings:
+    """Settings for so many users, with the interactions per user that the size comes to."""
+    per_user, total, percent = size["per_user"], size["total"], size["percent"]
+    if size["gamma"] is not None and base.mode == "discrete" and not (total or percent):
+        per_user = per_user or float(size["gamma"])
     given = [value for value in (per_user, total, percent) if value is not None]
     if len(given) > 1:
         raise ConfigError("per_user, total and percent all set the size; expected at most one of them.")
-    if given and not given[0] > 0:
+    if not given:
+        return replace(base, users=users)
+    if not given[0] > 0:
         raise ConfigError(f"the size of the summary is {given[0]}; expected a number above 0.")
     if total is not None:
         per_user = total / users
     if percent is not None:
-        per_user = percent / 100 * interactions / users
-    if per_user is not None and per_user < 1:
+        per_user = percent / 100 * train.n_interactions / users
+    if per_user < 1:
         raise ConfigError(
             f"{per_user * users:.0f} interactions for {users} synthetic users were asked for; expected "
             "at least one for each: use fewer users or a larger size."
         )
-    return per_user
+    return replace(base, users=users, per_user=per_user)
 
 
 def _smallest(
-    one: Callable[[int], Summary],
-    judge: Callable[[Summary], float],
+    of_size: Callable[[int], Summary],
     target: float,
-    full: float,
-    largest: int,
+    train: Interactions,
+    val: Interactions,
     progress: Progress,
 ) -> Summary:
     """Doubling until the target is reached, then bisection to within an eighth."""
+    judge, full, largest = _judge(train, val), _full_quality(train, val, progress), train.n_users
     quality: dict[int, float] = {}
     found: dict[int, Summary] = {}
 
     def reaches(count: int) -> bool:
-        found[count] = one(count)
+        found[count] = of_size(count)
         quality[count] = judge(found[count]) / full
         progress("target", len(quality), None, users=count, share=quality[count], target=target)
         return quality[count] >= target

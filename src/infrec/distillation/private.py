@@ -1,8 +1,8 @@
 """Distillation with user-level differential privacy, (ε, δ).
 
-real users → noisy sums (`dp_sums.py`, the only thing that costs ε and δ) → invented users (`dp_sums.py`)
-→ the usual distillation, whose start, row sizes, λ, validation and early stopping only ever see invented
-users. docs/guarantee.md has the proof.
+real users → noisy sums (`dp_sums.py`, the only thing that costs ε and δ) → invented users (`dp_sums.py`).
+That is `private_log`, a step before the usual distillation, whose start, row sizes, λ, validation and early
+stopping only ever see invented users. docs/guarantee.md has the proof.
 
 The seed of the noise comes from the operating system and is written nowhere that is passed on: with it
 anybody could take the noise off again. What is kept in the run directory is what a resumed run needs to go
@@ -12,7 +12,8 @@ on without spending more; it is deleted with the directory.
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,8 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.interactions import canonical
 from infrec.data.parsing import CANONICAL_INTEGER
-from infrec.data.summary import Summary
 from infrec.distillation import dp_accounting
 from infrec.distillation.dp_sums import BINS, Population, Release, Sums, release, shortened
-from infrec.distillation.settings import given_only
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
@@ -49,63 +48,94 @@ VOIDS = {  # settings that would let real users in past the noise, and why
 }
 
 
-def distill(
-    data: Split | Interactions,
+@dataclass(frozen=True, eq=False)
+class PrivateLog:
+    """Invented users in place of real ones, and what a summary of them has to say about that."""
+
+    invented: Interactions
+    about: Mapping[str, Any]
+
+
+def private_log(
+    log: Split | Interactions,
     *,
     delta: float | None,
     epsilon: float | None = None,
     noise_multiplier: float | None = None,
     catalogue: Vocabulary | None = None,
     catalogue_info: pa.Table | None = None,
-    users: int | None = None,
-    seed: int | None = None,
-    run_directory: Path | None = None,
+    seed: int = 42,
+    directory: Path | None = None,
     resume: bool = False,
     progress: Progress = silent,
-    **settings: Any,
-) -> Summary:
-    """A summary with (ε, δ). epsilon: needs dp-accounting. noise_multiplier: instead of it, runs anywhere.
+) -> PrivateLog:
+    """Invented users, drawn from noisy sums over the real ones: whatever is made of them keeps (ε, δ).
 
-    data: the log itself, never a split of it: all its interactions are used or, where it has a column
-    `split`, its train part. Weights count as 1.
-    catalogue: the public list of items; without it, which items exist is itself released under the guarantee.
-    catalogue_info: what is publicly known of them, such as titles; the log's are never taken.
-    Other settings are those of `distill`, and act on invented users alone.
+    Args:
+        log: The log itself, never a split of it: all its interactions are used or, where it has a column
+            `split`, its train part. Weights count as 1.
+        delta: δ.
+        epsilon: ε; needs dp-accounting.
+        noise_multiplier: The noise instead of ε; runs anywhere.
+        catalogue: The public list of items; without it, which items exist is itself released under (ε, δ).
+        catalogue_info: What is publicly known of them, such as titles; the log's are never taken.
+        seed: Seed of the invented users; that of the noise is secret.
+        directory: Where the noisy sums are kept, so that a resumed run spends nothing more.
+        resume: Whether to go on from sums that are there.
+        progress: Called as the work goes on.
     """
     import jax
 
-    settings = given_only(settings)
     if jax.process_count() > 1:
         raise ConfigError(
             f"{jax.process_count()} processes work together; expected one: each would draw and spend its own "
             "noise."
         )
-    if isinstance(data, Split):
+    if isinstance(log, Split):
         raise ConfigError(
             "a split was given beside ε and δ, and its parts may depend on all users at once; give the log "
             "itself: all its interactions are used, or the train part where it has a column `split`."
         )
-    refuse(settings)
+    public = catalogue is not None
+    sigma = noise_for(epsilon, delta, noise_multiplier, public_items=public)
+    assert delta is not None
+    released = _released(user_sums(log, catalogue), sigma, delta, public, directory, resume)
+    people = Population.fit(released, seed=seed, progress=progress)
+    count = int(np.clip(500 * round(released.users / 500), FEWEST, MOST))
+    over = None if catalogue is None else _nobody(catalogue, catalogue_info)
+    invented = _log(people.draw(count, seed=seed), released, log, over)
+    about = {
+        "start_meaning": "Distilled from invented users, who were drawn from noisy sums over the real ones.",
+        "source": {"users": round(released.users), "items": invented.n_items, "invented_users": count},
+        "guarantee": dp_accounting.statement(sigma, delta, epsilon=epsilon, public_items=public),
+    }
+    return PrivateLog(invented, about)
+
+
+def noise_for(
+    epsilon: float | None, delta: float | None, noise_multiplier: float | None, *, public_items: bool
+) -> float:
+    """The noise multiplier σ of a promise; refuses what promises nothing.
+
+    Args:
+        epsilon: ε; needs dp-accounting.
+        delta: δ.
+        noise_multiplier: σ itself, instead of ε.
+        public_items: Whether there is a catalogue; without one, half of δ names the items.
+    """
     dp_accounting.check(epsilon, delta)
     assert delta is not None
     if (epsilon is None) == (noise_multiplier is None):
         raise ConfigError("expected exactly one of epsilon and noise_multiplier.")
-    public = catalogue is not None
     if epsilon is not None:
-        noise_multiplier = dp_accounting.multiplier_for(epsilon, delta, public_items=public)
+        noise_multiplier = dp_accounting.multiplier_for(epsilon, delta, public_items=public_items)
     sigma = float(noise_multiplier or 0.0)
     if not (np.isfinite(sigma) and sigma >= LEAST_NOISE):
         raise ConfigError(
             f"noise_multiplier is {sigma:g}; expected a finite number of at least {LEAST_NOISE:g}: less "
             "noise promises nothing."
         )
-    place = None if run_directory is None else Path(run_directory)
-    settings |= {"users": users, "seed": 42 if seed is None else seed}
-    told = _released(user_sums(data, catalogue), sigma, delta, public, place, resume)
-    over = None if catalogue is None else _nobody(catalogue, catalogue_info)
-    made = _from_invented(told, data, over, settings, place, resume, progress)
-    promise = dp_accounting.statement(sigma, delta, epsilon=epsilon, public_items=public)
-    return replace(made, about={**made.about, "guarantee": promise})
+    return sigma
 
 
 def refuse(settings: dict[str, Any]) -> None:
@@ -113,7 +143,7 @@ def refuse(settings: dict[str, Any]) -> None:
     for name, why in VOIDS.items():
         if settings.get(name):
             raise ConfigError(f"{name} cannot stand beside ε and δ: {why}, which voids them; leave it out.")
-    start = settings.get("start") or getattr(settings.get("config"), "start", None)
+    start = settings.get("start") or getattr(settings.get("settings"), "start", None)
     if start not in (None, "popularity"):
         raise ConfigError(f"start is {start!r}, rows of real people, which voids ε and δ; leave it out.")
 
@@ -172,53 +202,32 @@ def _released(
             threshold = None if public else found.number("threshold")
             return Release(**kept, deviation=found.number("deviation"), threshold=threshold)
     secret = secrets.randbits(SECRET_BITS)
-    told = release(sums, sigma, secret=secret, threshold_delta=None if public else delta / 2)
-    dp_accounting.check_users(delta, told.users)
+    released = release(sums, sigma, secret=secret, threshold_delta=None if public else delta / 2)
+    dp_accounting.check_users(delta, released.users)
     if place is not None:
-        facts = {"identity": identity, "deviation": told.deviation, "threshold": told.threshold}
+        facts = {"identity": identity, "deviation": released.deviation, "threshold": released.threshold}
         artifacts.write(
-            place / "sums", kind=KIND, manifest=facts, arrays={name: getattr(told, name) for name in names}
+            place / "sums",
+            kind=KIND,
+            manifest=facts,
+            arrays={name: getattr(released, name) for name in names},
         )
-    return told
+    return released
 
 
 # ---- invented users ----------------------------------------------------------------------------------------
-def _from_invented(
-    told: Release,
-    log: Interactions,
-    public: Interactions | None,
-    settings: dict[str, Any],
-    place: Path | None,
-    resume: bool,
-    progress: Progress,
-) -> Summary:
-    """Invented users from what was released, then the usual distillation of these."""
-    from infrec.distillation.pipeline import distill
-
-    people = Population.fit(told, seed=settings["seed"], progress=progress)
-    count = int(np.clip(500 * round(told.users / 500), FEWEST, MOST))
-    invented = _log(people.draw(count, seed=settings["seed"]), told, log, public)
-    if "config" not in settings:  # invented people may be learnt by heart
-        settings = {"targets": "own", **settings, "steps": settings.get("steps") or INVENTED_STEPS}
-    run = None if place is None else place / "distillation"
-    made = distill(invented, run_directory=run, resume=resume, progress=progress, **settings)
-    facts = {
-        "start_meaning": "Distilled from invented users, who were drawn from noisy sums over the real ones.",
-        "source": {"users": round(told.users), "items": invented.n_items, "invented_users": count},
-    }
-    return replace(made, about={**made.about, **facts})
-
-
-def _log(rows: sp.csr_array, told: Release, log: Interactions, public: Interactions | None) -> Interactions:
+def _log(
+    rows: sp.csr_array, released: Release, log: Interactions, public: Interactions | None
+) -> Interactions:
     """Invented users as a log: over the public items, or over those that may be named."""
     users = Vocabulary.numbered(rows.shape[0])
     if public is not None:
         wide = rows.tocoo()
-        where = (wide.row, told.items[wide.col])
+        where = (wide.row, released.items[wide.col])
         matrix = canonical(sp.csr_array((wide.data, where), shape=(rows.shape[0], public.n_items)))
         return Interactions(matrix, users, public.items, item_info=public.item_info)
     # Type and order follow from the named ids alone: the log's own would tell of ids that are not named.
-    ids = log.items.take(told.items).cast(pa.string())
+    ids = log.items.take(released.items).cast(pa.string())
     if pc.all(pc.match_substring_regex(ids, CANONICAL_INTEGER)).as_py():
         ids = ids.cast(pa.int64())
     order = to_numpy(pc.sort_indices(ids)).astype(np.int64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from infrec.data import grids
@@ -180,6 +181,41 @@ class DistillSettings(Settings):
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class SummarySize(Settings):
+    """The size of a summary in other words than users and interactions per user."""
+
+    target: float | None = setting(
+        None, "instead of --users: the fewest that reach this share of full-data quality, such as 0.95"
+    )
+    total: int | None = setting(None, "interactions in all")
+    percent: float | None = setting(None, "interactions in percent of the train part's")
+
+
+@dataclass(frozen=True)
+class Promise(Settings):
+    """Options for people's sake: users set aside for an audit; (ε, δ)."""
+
+    set_aside: float | None = setting(
+        None, "keep this share of the users out, such as 0.1: the control group of infrec audit"
+    )
+    epsilon: float | None = setting(
+        None, "distil with user-level differential privacy of this ε; needs --delta"
+    )
+    delta: float | None = setting(None, "its δ, below one over twice the number of users, such as 1e-6")
+    noise_multiplier: float | None = setting(
+        None, "instead of --epsilon: the noise itself, where dp-accounting is not installed"
+    )
+    catalogue: str | None = setting(
+        None, "the public list of items; without it, items too are only named under (ε, δ)"
+    )
+
+    @property
+    def promised(self) -> bool:
+        """Whether a guarantee is asked for."""
+        return not (self.epsilon is None and self.delta is None and self.noise_multiplier is None)
+
+
 _OURS: dict[str, Any] = {
     "loss": "standardised", "sharpness": 0.25, "user_power": 0.5, "criterion": "NDCG@100", "rate_end": 0.0,
     "patience": None, "reg_grid": FINER_GRID,
@@ -203,12 +239,27 @@ def given_only(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None or name in OPTIONAL}
 
 
-def search_space(mean_interactions: float, n_items: int) -> dict[str, tuple[float, ...]]:
-    """Values that `--search` tries. The paper's γ: {50, 100, 200} for Magazine, {200, 500, 700} for ML-1M."""
+def search_grid(
+    given: Mapping[str, Any], *, mean_interactions: float, n_items: int
+) -> list[dict[str, float]]:
+    """The paper's search space less what is given, one dict for each combination.
+
+    Its γ: {50, 100, 200} for Magazine, {200, 500, 700} for ML-1M; not searched where the size is given, as it
+    is in `discrete`.
+
+    Args:
+        given: Keywords of `distill`; None where one is open.
+        mean_interactions: Interactions of a real user, on average.
+        n_items: Items of the log.
+    """
     base = default_draws(mean_interactions)
     factors = (0.5, 1.0, 2.0) if base == 100 else (1.0, 2.5, 3.5)
-    draws = tuple(dict.fromkeys(min(round(base * factor), n_items) for factor in factors))
-    return {**SEARCH_SPACE, "gamma": draws}
+    space = dict(SEARCH_SPACE)
+    sized = any(given.get(name) is not None for name in ("per_user", "total", "percent"))
+    if given["mode"] != "discrete" and not sized:
+        space["gamma"] = tuple(dict.fromkeys(min(round(base * factor), n_items) for factor in factors))
+    values = {name: values for name, values in space.items() if given.get(name) is None}
+    return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
 
 
 def default_draws(mean_interactions: float) -> int:

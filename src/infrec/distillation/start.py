@@ -38,16 +38,16 @@ MEANING = {
 }
 
 
-def row_sizes(train: sp.csr_array, config: DistillSettings) -> NDArray[np.int32]:
+def row_sizes(train: sp.csr_array, settings: DistillSettings) -> NDArray[np.int32]:
     """How many interactions each synthetic user has: quantiles of the real activity, scaled to the mean."""
     activity = np.sort(np.diff(train.indptr)).astype(float)
-    at = (np.arange(config.users) + 0.5) / config.users
-    assert config.per_user is not None and config.size_power is not None
-    sizes = np.maximum(np.quantile(activity, at), 1e-9) ** config.size_power
-    largest = max(1.0, LARGEST_SHARE * train.shape[1], config.per_user)
+    at = (np.arange(settings.users) + 0.5) / settings.users
+    assert settings.per_user is not None and settings.size_power is not None
+    sizes = np.maximum(np.quantile(activity, at), 1e-9) ** settings.size_power
+    largest = max(1.0, LARGEST_SHARE * train.shape[1], settings.per_user)
     for _ in range(20):  # clipping moves the mean; scaling it back moves the clipped ones
-        sizes = np.clip(sizes * config.per_user / sizes.mean(), 1, largest)
-    return np.sort(rounded(sizes, round(config.per_user * config.users))).astype(np.int32)
+        sizes = np.clip(sizes * settings.per_user / sizes.mean(), 1, largest)
+    return np.sort(rounded(sizes, round(settings.per_user * settings.users))).astype(np.int32)
 
 
 def rounded(sizes: NDArray[np.float64], total: int) -> NDArray[np.int64]:
@@ -58,31 +58,32 @@ def rounded(sizes: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     return whole
 
 
-def logits(train: sp.csr_array, config: DistillSettings, past: Past | None = None) -> NDArray[np.float32]:
+def logits(train: sp.csr_array, settings: DistillSettings, past: Past | None = None) -> NDArray[np.float32]:
     """[users, items] to start from. past: an old summary that is continued with `train`."""
-    rng = generator(config.seed, "start")
+    rng = generator(settings.seed, "start")
     n, d = train.shape
-    if config.start == "users":
-        if config.users > n:
+    if settings.start == "users":
+        if settings.users > n:
             raise ConfigError(
-                f"start is 'users', but there are {n:,} of them for {config.users:,} rows; use another start."
+                f"start is 'users', but there are {n:,} of them for {settings.users:,} rows; use another "
+                "start."
             )
-        rows = rng.choice(n, config.users, replace=False)
+        rows = rng.choice(n, settings.users, replace=False)
         # Small rows first, as `row_sizes` has them.
         rows = rows[np.argsort(np.diff(train.indptr)[rows], kind="stable")]
         first = np.minimum(train[rows].toarray(), 1.0)
     else:
         counts = np.bincount(train.indices, minlength=d)
         prior = np.log((counts + 0.5) / (n + 1.0))
-        first = prior[None, :] + rng.gumbel(size=(config.users, d))
+        first = prior[None, :] + rng.gumbel(size=(settings.users, d))
         first /= first.std()
-    noise = rng.standard_normal((config.users, d)) * config.start_noise if config.start_noise else 0.0
-    begun = (config.start_scale * first + noise).astype(np.float32)
-    if config.start != "summary":
+    noise = rng.standard_normal((settings.users, d)) * settings.start_noise if settings.start_noise else 0.0
+    begun = (settings.start_scale * first + noise).astype(np.float32)
+    if settings.start != "summary":
         return begun
     if past is None:
         raise ConfigError("start is 'summary', but there is none to continue; expected popularity or users.")
     # As many old rows go on as the past has of all users; the others are free for what is new.
     share = past.represents / (past.represents + n)
-    kept = rng.permutation(config.users) < round(share * config.users)
-    return np.where(kept[:, None], past.logits(config, rng), begun)
+    kept = rng.permutation(settings.users) < round(share * settings.users)
+    return np.where(kept[:, None], past.logits(settings, rng), begun)

@@ -60,15 +60,15 @@ class Past:
         weights[: self.matrix.shape[0]] = self.weight
         return sp.csr_array(sp.vstack([self.matrix, train])), weights
 
-    def logits(self, config: DistillSettings, rng: np.random.Generator) -> NDArray[np.float32]:
+    def logits(self, settings: DistillSettings, rng: np.random.Generator) -> NDArray[np.float32]:
         """Logits from which the old summary comes again: exactly where it is soft, else but for the noise."""
         order = np.argsort(np.diff(self.matrix.indptr), kind="stable")  # small rows first, as their sizes are
         rows = self.matrix[order].toarray()
-        if config.mode == "soft":
+        if settings.mode == "soft":
             least = np.where(rows > 0, rows, np.inf).min(axis=1, keepdims=True, initial=1.0)
-            first = config.tau * np.log(np.maximum(rows, 0.5 * least))
+            first = settings.tau * np.log(np.maximum(rows, 0.5 * least))
             return (first - first.mean(axis=1, keepdims=True)).astype(np.float32)
-        noise = config.start_noise * rng.standard_normal(rows.shape)
+        noise = settings.start_noise * rng.standard_normal(rows.shape)
         return (np.minimum(rows, 1.0) + noise).astype(np.float32)
 
 
@@ -134,6 +134,13 @@ def over(log: Interactions, items: Vocabulary, known: Interactions | None = None
     parts = log.parts and {name: _columns(part, to, len(items)) for name, part in log.parts.items()}
     matrix, info = _columns(log.matrix, to, len(items)), _info(items, log, known)
     return Interactions(matrix, log.users, items, item_info=info, parts=parts, report=log.report)
+
+
+def with_items_of(data: Split | Interactions, summary: Interactions) -> Split | Interactions:
+    """A log or a split in the columns of its own items and the summary's."""
+    if isinstance(data, Split):
+        return split_over(data, joined(summary, data.train), summary)
+    return over(data, joined(summary, data), summary)
 
 
 def split_over(split: Split, items: Vocabulary, known: Interactions | None = None) -> Split:

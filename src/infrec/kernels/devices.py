@@ -17,7 +17,7 @@ import scipy.linalg.blas as blas
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.kernels import gram, ridge, ridge_gpu
+from infrec.kernels import gram, nystrom, nystrom_gpu, ridge, ridge_gpu
 from infrec.kernels.device_arrays import compiled
 
 if TYPE_CHECKING:
@@ -75,6 +75,12 @@ def item_ridge(x: sp.csr_array) -> ridge.ItemRidge | ridge_gpu.TiledItemRidge:
     n, items = x.shape
     there = use_accelerator(items, "float32") and has_room(ridge_gpu.TiledItemRidge.needs(n, items))
     return ridge_gpu.TiledItemRidge(x) if there else ridge.ItemRidge(x)
+
+
+def nystrom_features(rows: sp.csr_array, kernel: gram.Kernel, dtype: str) -> nystrom.Features:
+    """Features over these centres; where there is an accelerator, their sums are formed and solved on it."""
+    there = dtype == "float32" and device() is not None
+    return (nystrom_gpu.DeviceFeatures if there else nystrom.Features).of(rows, kernel, dtype=dtype)
 
 
 def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -173,7 +179,7 @@ def require_nystrom(centres: int, items: int, dtype: str, *, rows: int, kept: in
         "use fewer centres",
     )
     if dtype == "float32" and device() is not None and (free := device_memory()) is not None:
-        block = nystrom_block(centres)
+        block = nystrom.block_size(centres)
         needed = nystrom_on_device(centres, items, block=block)
         machine.require_memory(needed, f"{what} on {device()}", "use fewer centres", free=free)
 
@@ -215,7 +221,7 @@ def nystrom_fit(
     `alphas` dual matrices, and the `kept` kernel rows of validation users.
     """
     square, wide = centres * centres, centres * items
-    block = min(nystrom_block(centres), rows or nystrom_block(centres))
+    block = min(nystrom.block_size(centres), rows or nystrom.block_size(centres))
     one_pass = itemsize * (square + block * centres)
     solve = 8 * (square + 2 * centres * min(items, 2048)) + itemsize * (alphas * wide + kept * centres)
     return 8 * (2 * square + wide) + itemsize * square + max(one_pass, solve)
@@ -237,7 +243,7 @@ def streamed_fit(
     `rows` users and `stored` interactions as it is read; and `kept` kernel rows of this process's judges.
     """
     square, own = centres * centres, centres * (-(-items // processes))
-    block = min(nystrom_block(centres), rows or nystrom_block(centres))
+    block = min(nystrom.block_size(centres), rows or nystrom.block_size(centres))
     several = processes > 1
     exchanged = 4 * itemsize * centres * min(items, 1024) if several else 0
     one_pass = itemsize * (square + block * centres) + exchanged + 40 * stored
@@ -246,11 +252,6 @@ def streamed_fit(
     last = itemsize * (own + centres * items) if several else 0
     runtime = _RUNTIME if several else 0
     return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + runtime
-
-
-def nystrom_block(centres: int) -> int:
-    """How many rows a Nyström pass takes in at a time: 64 MB of their kernel in float32."""
-    return min(16384, max(64, (1 << 24) // centres))
 
 
 def distillation(users: int, items: int, *, batch: int, judges: int, regs: int = 8, modelled: int = 0) -> int:

@@ -15,6 +15,7 @@ centres harmless.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -25,14 +26,16 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels import devices, gram, ridge
-from infrec.kernels.collectives import Team
+from infrec.kernels import gram, ridge
+from infrec.kernels.collectives import SingleProcess, Team
 from infrec.machine import in_parallel
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from numpy.typing import NDArray
+
+    Block = tuple[sp.csr_array, sp.csr_array]
 
 # Of the mean diagonal of K_SS: above the rounding of the kernel, below what any λ can see.
 JITTER = {"float32": 1e-6, "float64": 1e-11}
@@ -53,21 +56,24 @@ class Features:
         """Factorise the kernel of the centres."""
         if not rows.shape[0]:
             raise ConfigError("there are no centres; expected at least one.")
-        if dtype == "float32" and devices.device() is not None:
-            from infrec.kernels.nystrom_gpu import factor_of
-
-            factor, failed = factor_of(rows, kernel, jitter=JITTER[dtype]), 0
-        else:
-            between = gram.kernel_matrix(kernel, rows, dtype=np.float64)
-            between.ravel()[:: len(between) + 1] += JITTER[dtype] * float(np.diagonal(between).mean())
-            # The transpose of a symmetric matrix is itself, in Fortran order: LAPACK works in place.
-            factor, failed = lapack.dpotrf(between.T, lower=True, overwrite_a=True, clean=True)
-        if failed or not np.isfinite(factor[-1, -1]):  # the last pivot: whatever is not a number ends there
+        factor = cls._factorised(rows, kernel, JITTER[dtype])
+        if not np.isfinite(factor[-1, -1]):  # the last pivot: whatever is not a number ends there
             raise SolveError(
                 f"the kernel of the {len(factor)} centres is not positive definite; check that their weights "
                 "are finite and not far apart."
             )
         return cls(rows, kernel, factor, dtype)
+
+    @staticmethod
+    def _factorised(rows: sp.csr_array, kernel: gram.Kernel, jitter: float) -> NDArray[np.float64]:
+        """L of the kernel plus `jitter` of its mean diagonal; its last pivot is NaN where there is none."""
+        between = gram.kernel_matrix(kernel, rows, dtype=np.float64)
+        between.ravel()[:: len(between) + 1] += jitter * float(np.diagonal(between).mean())
+        # The transpose of a symmetric matrix is itself, in Fortran order: LAPACK works in place.
+        factor, failed = lapack.dpotrf(between.T, lower=True, overwrite_a=True, clean=True)
+        if failed:
+            factor[-1, -1] = np.nan
+        return factor
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -75,7 +81,7 @@ class Features:
     @property
     def block(self) -> int:
         """How many rows are taken in at a time."""
-        return devices.nystrom_block(len(self))
+        return block_size(len(self))
 
     @cached_property
     def _rounded(self) -> NDArray[Any]:
@@ -83,206 +89,172 @@ class Features:
 
     def of_rows(self, x: sp.csr_array) -> Float[np.ndarray, "centres rows"]:
         """Zᵀ in Fortran order: one row's features lie side by side."""
-        kernel = gram.kernel_matrix(self.kernel, x, self.rows, dtype=self.dtype)
-        (trsm,) = blas.get_blas_funcs(("trsm",), (self._rounded, kernel))
-        return trsm(1.0, self._rounded, kernel.T, lower=True, overwrite_b=True)
+        between = gram.kernel_matrix(self.kernel, x, self.rows, dtype=self.dtype)
+        (trsm,) = blas.get_blas_funcs(("trsm",), (self._rounded, between))
+        return trsm(1.0, self._rounded, between.T, lower=True, overwrite_b=True)
+
+    def sums(self, columns: int, team: Team | None = None) -> Sums:
+        """Empty sums over these features, with so many columns of targets, of one process or of a team."""
+        return Sums(self, columns, SingleProcess() if team is None else team)
 
 
-@dataclass
 class Sums:
-    """Sums of one pass over the rows, in float64: all that the solve needs of them."""
+    """Sums of one pass over the rows, in float64: all that the solve needs of them.
 
-    products: Float[np.ndarray, "centres centres"]  # ZᵀZ, its upper triangle
-    targets: Float[np.ndarray, "centres columns"]  # ZᵀY
-    diagonal: float = 0.0  # Σ Θ(x, x)
-    rows: int = 0
+    Every process of a team adds its own rows. Of the targets it keeps the columns that it owns, which are
+    exchanged after each block; the rest is of its own rows until `over_team`.
+    """
 
-    @classmethod
-    def empty(cls, centres: int, columns: int) -> Self:
-        return cls(np.zeros((centres, centres)), np.zeros((centres, columns)))
+    def __init__(self, features: Features, columns: int, team: Team) -> None:
+        self.features, self.columns, self.team = features, columns, team
+        self._width = team.width(columns)
+        self._owned = self._width // team.count  # columns of each exchange
+        centres, exchanges = len(features), -(-columns // self._width)
+        self.products: Float[np.ndarray, "centres centres"] = np.zeros((centres, centres))  # ZᵀZ, upper half
+        self.targets: Float[np.ndarray, "centres own"] = np.zeros((centres, exchanges * self._owned))  # ZᵀY
+        self.diagonal = 0.0  # Σ K(x, x)
+        self.rows = 0
 
-    def add(self, features: Features, x: sp.csr_array, y: sp.csr_array, *, sign: int = 1) -> None:
+    def add_all(
+        self,
+        blocks: Iterable[Block],
+        *,
+        sign: int = 1,
+        rounds: int = 0,
+        total: int | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        """One pass over all rows of this process.
+
+        Args:
+            blocks: pairs of kernel inputs and targets, of any sizes, in any order.
+            sign: 1 to take them in, −1 to take them out again.
+            rounds: the most blocks that any process of the team has.
+            total: rows of all blocks, for progress.
+            progress: told how many rows are in.
+        """
+        added = 0
+        for x, y in self._cut(blocks):
+            self.add(x, y, sign=sign)
+            added += 1
+            progress("one pass over the users", self.rows, total)
+        nothing = sp.csr_array((0, self.columns), dtype=np.float32)
+        for _ in range(added, rounds):
+            self.add(nothing, nothing, sign=sign)
+
+    def _cut(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Blocks of at most `features.block` rows; where inputs and targets are one matrix, they stay it."""
+        for x, y in blocks:
+            if x.shape[0] != y.shape[0] or y.shape[1] != self.columns:
+                raise ConfigError(
+                    f"a block has inputs {x.shape} and targets {y.shape}; expected as many rows and "
+                    f"{self.columns} columns."
+                )
+            for start in range(0, x.shape[0], self.features.block):
+                some = slice(start, start + self.features.block)
+                inputs = x[some]
+                yield inputs, inputs if x is y else y[some]
+
+    def add(self, x: sp.csr_array, y: sp.csr_array, *, sign: int = 1) -> None:
         """Take in a block of rows, kernel inputs and targets; or, with −1, take it out again."""
-        z = features.of_rows(x)
-        (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
-        self.products += syrk(float(sign), z, lower=False)
-        by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
-        step = centres_at_a_time(y.shape[1])
+        z = None
+        if x.shape[0]:
+            z = self.features.of_rows(x)
+            (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
+            self.products += syrk(float(sign), z, lower=False)
+            self._count(x, sign)
+        if self.team.count == 1:
+            if z is not None:
+                _add_products(self.targets, z, y, sign)
+            return
+        for own, columns in self._exchanges():
+            share = np.zeros((len(self.features), self._width), self.features.dtype)
+            if z is not None:
+                some = y[:, columns]
+                _add_products(share[:, : some.shape[1]], z, some, 1)
+            self.targets[:, own] += sign * self.team.exchange(share)
 
-        def some_centres(start: int) -> None:
-            some = slice(start, start + step)
-            self.targets[some] += sign * (turned @ np.ascontiguousarray(by_row[:, some])).T
+    def merge(self, other: Sums, *, sign: int = 1) -> None:
+        """Add the sums of other rows with the same centres, which one process formed."""
+        add = np.add if sign > 0 else np.subtract
+        add(self.products, other.products, out=self.products)
+        self.diagonal += sign * other.diagonal
+        self.rows += sign * other.rows
+        if self.team.count == 1:
+            add(self.targets, other.targets, out=self.targets)
+            return
+        for own, columns in self._exchanges():
+            part = other.targets[:, columns]
+            share = np.pad(part, ((0, 0), (0, self._width - part.shape[1])))
+            self.targets[:, own] += sign * self.team.exchange(share)
 
-        in_parallel(some_centres, range(0, len(z), step))
-        self.note(x, features.kernel, sign=sign)
+    def over_team(self) -> Self:
+        """The sums over all processes, with this one's columns: each solves for its own."""
+        total = copy(self)
+        diagonal, rows = self.team.all_sum(np.array([self.diagonal, self.rows]))
+        total.diagonal, total.rows = float(diagonal), round(float(rows))
+        total.products = self.team.all_sum(self.products)
+        return total
 
-    def note(self, x: sp.csr_array, kernel: gram.Kernel, *, sign: int = 1) -> None:
-        """Count rows and add their Θ(x, x)."""
-        own = kernel.diagonal(gram.squared_norms(x, np.float64), d=x.shape[1])
-        self.diagonal += sign * float(own.sum())
-        self.rows += sign * x.shape[0]
-
-    def merge(self, other: Sums) -> None:
-        """Add the sums of other rows with the same centres."""
-        self.products = self.products + other.products
-        self.targets = self.targets + other.targets
-        self.diagonal += other.diagonal
-        self.rows += other.rows
-
-    def solve(self, features: Features, *, reg: float) -> Float[np.ndarray, "centres columns"]:
+    def solve(self, reg: float) -> Float[np.ndarray, "centres own"]:
         """α for a λ relative to the mean diagonal; any number of λ from the same sums."""
         if not reg >= 0 or not np.isfinite(reg):
             raise ConfigError(f"reg is {reg}; expected a finite number of 0 or more.")
         if not self.rows:
             raise ConfigError("there are no rows to solve on; expected at least one block.")
-        mean = self.diagonal / self.rows
+        features, mean = self.features, self.diagonal / self.rows
         ridge.check_rows(features.rows, reg * mean, np.full(len(features), mean, features.dtype), reg)
-        if features.dtype == "float32" and devices.device() is not None:
-            from infrec.kernels.nystrom_gpu import solve
+        alpha = self._solved(reg, reg * mean)
+        if not np.isfinite(alpha.sum(dtype=np.float64)):
+            raise SolveError(f"the solve with {len(alpha)} centres overflowed; use a larger reg or float64.")
+        return alpha
 
-            return checked(solve(self, features, reg))
+    def _solved(self, reg: float, added: float) -> NDArray[Any]:
+        """α, with `added` on the diagonal."""
+        dtype, factor = self.features.dtype, self.features.factor
         system = np.array(self.products, order="F")
-        system.ravel(order="F")[:: len(system) + 1] += reg * mean
-        diagonal = np.diagonal(system).astype(features.dtype)
+        system.ravel(order="F")[:: len(system) + 1] += added
+        diagonal = np.diagonal(system).astype(dtype)
         upper, info = lapack.dpotrf(system, lower=False, overwrite_a=True, clean=False)
         ridge.check_pivots(info, np.diagonal(upper), diagonal, reg)
-        centres, columns = self.targets.shape
-        alpha: NDArray[Any] = np.empty((centres, columns), features.dtype)
-        for start in range(0, columns, _COLUMNS):
+        alpha: NDArray[Any] = np.empty(self.targets.shape, dtype)
+        for start in range(0, alpha.shape[1], _COLUMNS):
             some = slice(start, start + _COLUMNS)
             weights, _ = lapack.dpotrs(upper, np.asfortranarray(self.targets[:, some]), overwrite_b=True)
-            alpha[:, some] = blas.dtrsm(
-                1.0, features.factor, weights, lower=True, trans_a=True, overwrite_b=True
-            )
-        return checked(alpha)
+            alpha[:, some] = blas.dtrsm(1.0, factor, weights, lower=True, trans_a=True, overwrite_b=True)
+        return alpha
+
+    def _exchanges(self) -> Iterator[tuple[slice, slice]]:
+        """The columns of each exchange: where this process keeps its part, and which they are of all."""
+        for number, start in enumerate(range(0, self.columns, self._width)):
+            own = slice(number * self._owned, (number + 1) * self._owned)
+            yield own, slice(start, start + self._width)
+
+    def _count(self, x: sp.csr_array, sign: int) -> None:
+        own = self.features.kernel.diagonal(gram.squared_norms(x, np.float64), d=x.shape[1])
+        self.diagonal += sign * float(own.sum())
+        self.rows += sign * x.shape[0]
 
 
-def checked(alpha: Float[np.ndarray, "centres columns"]) -> Float[np.ndarray, "centres columns"]:
-    """α, after checking that it is finite."""
-    if not np.isfinite(alpha.sum(dtype=np.float64)):
-        raise SolveError(f"the solve with {len(alpha)} centres overflowed; use a larger reg or float64.")
-    return alpha
+def _add_products(out: NDArray[Any], z: NDArray[Any], y: sp.csr_array, sign: int) -> None:
+    """out += sign · ZᵀY, some centres at a time, whose columns stay in a core's cache."""
+    by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
+    step = int(np.clip((1 << 19) // max(1, y.shape[1]), 16, 256))
+
+    def some_centres(start: int) -> None:
+        some = slice(start, start + step)
+        out[some] += sign * (turned @ np.ascontiguousarray(by_row[:, some])).T
+
+    in_parallel(some_centres, range(0, len(z), step))
 
 
-def accumulate(
-    blocks: Iterable[tuple[sp.csr_array, sp.csr_array]],
-    features: Features,
-    *,
-    columns: int,
-    total: int | None = None,
-    progress: Progress = silent,
-) -> Sums:
-    """One pass: blocks of (kernel inputs, targets), of any sizes, in any order; `total` rows for progress.
-
-    On an accelerator the same sums are formed there.
-    """
-    if features.dtype == "float32" and devices.device() is not None:
-        from infrec.kernels.nystrom_gpu import DeviceSums
-
-        sums: Any = DeviceSums(features, columns)
-    else:
-        sums = Sums.empty(len(features), columns)
-    for x, y in blocks:
-        if x.shape[0] != y.shape[0] or y.shape[1] != columns:
-            raise ConfigError(
-                f"a block has inputs {x.shape} and targets {y.shape}; expected as many rows and "
-                f"{columns} columns."
-            )
-        for start in range(0, x.shape[0], features.block):
-            some = slice(start, start + features.block)
-            sums.add(features, x[some], y[some])
-            progress("one pass over the users", sums.rows, total)
-    return sums if isinstance(sums, Sums) else sums.finished()
-
-
-def same(rows: sp.csr_array, block: int = 1 << 16) -> Iterator[tuple[sp.csr_array, sp.csr_array]]:
+def same(rows: sp.csr_array, block: int = 1 << 16) -> Iterator[Block]:
     """Blocks of rows that are their own targets, as in an autoencoder."""
     for start in range(0, rows.shape[0], block):
         some = rows[start : start + block]
         yield some, some
 
 
-def centres_at_a_time(columns: int) -> int:
-    """How many centres' targets are added to at a time: their columns stay in a core's cache."""
-    return int(np.clip((1 << 19) // max(1, columns), 16, 256))
-
-
-class ShardedSums:
-    """`nystrom.Sums` of all processes' rows; of the targets, this process keeps the columns it owns."""
-
-    def __init__(self, features: Features, columns: int, team: Team) -> None:
-        self.features, self.columns, self.team = features, columns, team
-        self._width = team.width(columns)
-        chunks = -(-columns // self._width)
-        self._each = self._width // team.count
-        centres = len(features)
-        # Rows and Θ(x, x) are counted, and products added up, for this process's rows until `solvable`.
-        self._own = Sums(np.zeros((centres, centres)), np.zeros((centres, chunks * self._each)))
-        self._on_device = features.dtype == "float32" and devices.device() is not None
-
-    @property
-    def rows(self) -> int:
-        """Of this process."""
-        return self._own.rows
-
-    def add(self, x: sp.csr_array, *, sign: int = 1) -> None:
-        """Take in a block of rows, which are their own targets; none, where the others still have some."""
-        if self.team.count == 1:
-            self._own.add(self.features, x, x, sign=sign)
-            return
-        z = None
-        if x.shape[0]:
-            z = self.features.of_rows(x)
-            (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
-            self._own.products += syrk(float(sign), z, lower=False)
-            self._own.note(x, self.features.kernel, sign=sign)
-        for number, start in enumerate(range(0, self.columns, self._width)):
-            share = self._share(z, x, slice(start, start + self._width))
-            mine = slice(number * self._each, (number + 1) * self._each)
-            self._own.targets[:, mine] += sign * self.team.exchange(share)
-
-    def _share(self, z: NDArray[Any] | None, x: sp.csr_array, columns: slice) -> NDArray[Any]:
-        """This process's ZᵀY of some columns; beyond the last one, zeros."""
-        share = np.zeros((len(self.features), self._width), self.features.dtype)
-        if z is None:
-            return share
-        y = x if columns.stop >= self.columns and not columns.start else x[:, columns]
-        by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
-        step = centres_at_a_time(y.shape[1])
-
-        def some_centres(start: int) -> None:
-            some = slice(start, start + step)
-            share[some, : y.shape[1]] = (turned @ np.ascontiguousarray(by_row[:, some])).T
-
-        in_parallel(some_centres, range(0, len(z), step))
-        return share
-
-    def take(self, rows: Iterator[sp.csr_array], rounds: int, *, sign: int = 1) -> None:
-        """All of this process's blocks; `rounds` is the most blocks that any process has.
-
-        On an accelerator the blocks are added up there, and exchanged once at the end.
-        """
-        if self._on_device:
-            self._merge(accumulate(((x, x) for x in rows), self.features, columns=self.columns), sign)
-            return
-        empty = sp.csr_array((0, self.columns), dtype=np.float32)
-        for _ in range(rounds):
-            self.add(next(rows, empty), sign=sign)
-
-    def _merge(self, local: Sums, sign: int) -> None:
-        self._own.products += sign * local.products
-        self._own.diagonal += sign * local.diagonal
-        self._own.rows += sign * local.rows
-        for number, start in enumerate(range(0, self.columns, self._width)):
-            share = np.zeros((len(self.features), self._width))
-            part = local.targets[:, start : start + self._width]
-            share[:, : part.shape[1]] = part
-            mine = slice(number * self._each, (number + 1) * self._each)
-            self._own.targets[:, mine] += sign * self.team.exchange(share)
-
-    def solvable(self) -> Sums:
-        """The sums over all processes, with this one's columns: each solves for its own."""
-        diagonal, rows = self.team.all_sum(np.array([self._own.diagonal, self._own.rows]))
-        return Sums(
-            self.team.all_sum(self._own.products), self._own.targets, float(diagonal), round(float(rows))
-        )
+def block_size(centres: int) -> int:
+    """How many rows a pass takes in at a time: 64 MB of their kernel in float32."""
+    return min(16384, max(64, (1 << 24) // centres))

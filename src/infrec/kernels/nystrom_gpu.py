@@ -1,6 +1,6 @@
 """A Nyström fit on an accelerator: the factor of the centres' kernel, the pass, the solve.
 
-The same as in `nystrom`. Only stored values travel; rows become dense there. Factors and solves are in
+It mirrors `nystrom`. Only stored values travel; rows become dense there. Factors and solves are in
 float64. The pass is in float32, and its sums are pairs, the second of which catches what the first rounds
 away (Knuth's two-sum): float64 in effect, at the speed of float32.
 """
@@ -14,69 +14,95 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.kernels import gram, nystrom, ridge
+from infrec.kernels.collectives import SingleProcess, Team
 from infrec.kernels.device_arrays import compiled, coordinates, filler, is_exact_in_bfloat16
+from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from jaxtyping import Float
+    from numpy.typing import NDArray
 
 COLUMNS = 4096  # of α solved at a time, on all devices of this process together
 
 
-class DeviceSums:
-    """Takes in blocks of rows like `nystrom.Sums`; `finished` gives these sums in main memory."""
+class DeviceFeatures(nystrom.Features):
+    """`nystrom.Features` whose factor was formed on a device, and whose sums are."""
 
-    def __init__(self, features: nystrom.Features, columns: int) -> None:
+    @staticmethod
+    def _factorised(rows: sp.csr_array, kernel: gram.Kernel, jitter: float) -> NDArray[np.float64]:
+        import jax
         import jax.numpy as jnp
 
-        count = len(features)
-        self._whiten = whitening(features.factor)
-        binary = is_exact_in_bfloat16(features.rows.data)
-        self._centres = jnp.asarray(features.rows.toarray(), jnp.bfloat16 if binary else jnp.float32)
-        self._norms = jnp.asarray(gram.squared_norms(features.rows))
-        self._sums = tuple(jnp.zeros(shape) for shape in ((count, count),) * 2 + ((count, columns),) * 2)
-        # Rows and Θ(x, x) are counted here; the two large sums are not held.
-        self._counted = nystrom.Sums(np.zeros((0, 0)), np.zeros((0, 0)))
+        with jax.enable_x64(True):  # for these functions alone, not for the program
+            entries = coordinates(rows, max(1, rows.nnz), outside=rows.shape[0])
+            products = _products()(filler()(jnp.zeros(rows.shape, jnp.float64), *entries, np.int32(0)))
+            norms = gram.squared_norms(rows, np.float64)
+            upper = _factorise_kernel(kernel, rows.shape[1])(products, norms, np.float64(jitter))
+            return np.asarray(upper).T  # in Fortran order, as LAPACK's
 
-    @property
-    def rows(self) -> int:
-        return self._counted.rows
+    def sums(self, columns: int, team: Team | None = None) -> DeviceSums:
+        return DeviceSums(self, columns, SingleProcess() if team is None else team)
 
-    def add(self, features: nystrom.Features, x: sp.csr_array, y: sp.csr_array) -> None:
-        """Take in a block of rows: kernel inputs and targets."""
-        block = features.block
-        step = _compiled(block, x.shape[1], y.shape[1], features.kernel, x is y)
-        stored = [_stored(each, block) for each in ((x,) if x is y else (x, y))]
-        real = np.int32(x.shape[0])
-        self._sums = step(self._sums, self._whiten, self._centres, self._norms, real, *stored)
-        self._counted.note(x, features.kernel)
 
-    def finished(self) -> nystrom.Sums:
-        """The sums in float64."""
+class DeviceSums(nystrom.Sums):
+    """`nystrom.Sums` whose passes are on a device, and are exchanged once, at the end of each."""
+
+    def add_all(
+        self,
+        blocks: Iterable[nystrom.Block],
+        *,
+        sign: int = 1,
+        rounds: int = 0,
+        total: int | None = None,
+        progress: Progress = silent,
+    ) -> None:
         import jax
+        import jax.numpy as jnp
 
-        high, low, target, target_low = self._sums
+        features, columns = self.features, self.columns
+        count, block = len(features), features.block
+        whiten = whitening(features.factor)
+        binary = is_exact_in_bfloat16(features.rows.data)
+        centres = jnp.asarray(features.rows.toarray(), jnp.bfloat16 if binary else jnp.float32)
+        norms = jnp.asarray(gram.squared_norms(features.rows))
+        sums = tuple(jnp.zeros(shape) for shape in ((count, count),) * 2 + ((count, columns),) * 2)
+        local = nystrom.Sums(features, columns, SingleProcess())
+        for x, y in self._cut(blocks):
+            step = _compiled(block, x.shape[1], columns, features.kernel, x is y)
+            stored = [_stored(rows, block) for rows in ((x,) if x is y else (x, y))]
+            sums = step(sums, whiten, centres, norms, np.int32(x.shape[0]), *stored)
+            local._count(x, 1)
+            progress("one pass over the users", local.rows, total)
         with jax.enable_x64(True):
-            products, targets = (
-                np.asarray(_together()(*pair)) for pair in ((high, low), (target, target_low))
-            )
-        return nystrom.Sums(products, targets, self._counted.diagonal, self._counted.rows)
+            local.products, local.targets = (np.asarray(_together()(*pair)) for pair in (sums[:2], sums[2:]))
+        del sums
+        self.merge(local, sign=sign)
 
+    def _solved(self, reg: float, added: float) -> NDArray[Any]:
+        """α on the devices of this process, in float64: the factors on each of them, the columns divided."""
+        import jax
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-def factor_of(
-    rows: sp.csr_array, kernel: gram.Kernel, *, jitter: float
-) -> Float[np.ndarray, "centres centres"]:
-    """L of the kernel between these rows, plus `jitter` of its mean diagonal; NaN where there is none."""
-    import jax
-    import jax.numpy as jnp
-
-    with jax.enable_x64(True):  # for these functions alone, not for the program
-        entries = coordinates(rows, max(1, rows.nnz), outside=rows.shape[0])
-        products = _products()(filler()(jnp.zeros(rows.shape, jnp.float64), *entries, np.int32(0)))
-        norms = gram.squared_norms(rows, np.float64)
-        upper = _factorise_kernel(kernel, rows.shape[1])(products, norms, np.float64(jitter))
-        return np.asarray(upper).T  # in Fortran order, as LAPACK's
+        mesh = Mesh(np.array(jax.local_devices()), ("items",))
+        everywhere, by_item = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (None, "items")))
+        centres, columns = self.targets.shape
+        width = -(-min(COLUMNS, columns) // mesh.size) * mesh.size
+        alpha = np.empty((centres, columns), np.float32)
+        with jax.enable_x64(True):
+            factorise, solve_block = _solver(mesh)
+            factor, pivots = factorise(jax.device_put(self.products, everywhere), np.float64(added))
+            diagonal = (np.diagonal(self.products) + added).astype(np.float32)
+            ridge.check_pivots(0, np.asarray(pivots), diagonal, reg)
+            # Turned, it lies in memory as JAX wants it.
+            whiten = jax.device_put(self.features.factor.T, everywhere)
+            for start in range(0, columns, width):
+                some = self.targets[:, start : start + width]
+                padded = np.pad(some, ((0, 0), (0, width - some.shape[1])))
+                block = solve_block(factor, whiten, jax.device_put(padded, by_item))
+                alpha[:, start : start + width] = np.asarray(block)[:, : some.shape[1]]
+        return alpha
 
 
 def whitening(factor: Float[np.ndarray, "centres centres"]) -> Float[Any, "centres centres"]:
@@ -122,31 +148,6 @@ def _inverse() -> Callable[..., Any]:
         return triangular_solve(upper, unit, left_side=True, lower=False).astype(jnp.float32)
 
     return compiled(inverse, tuned=False)
-
-
-def solve(sums: nystrom.Sums, features: nystrom.Features, reg: float) -> Float[np.ndarray, "centres columns"]:
-    """α on the devices of this process, in float64: the factors on each of them, the columns divided."""
-    import jax
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-    mesh = Mesh(np.array(jax.local_devices()), ("items",))
-    everywhere, by_item = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (None, "items")))
-    centres, columns = sums.targets.shape
-    width = -(-min(COLUMNS, columns) // mesh.size) * mesh.size
-    added = reg * sums.diagonal / sums.rows
-    alpha = np.empty((centres, columns), np.float32)
-    with jax.enable_x64(True):
-        factorise, solve_block = _solver(mesh)
-        factor, pivots = factorise(jax.device_put(sums.products, everywhere), np.float64(added))
-        diagonal = (np.diagonal(sums.products) + added).astype(np.float32)
-        ridge.check_pivots(0, np.asarray(pivots), diagonal, reg)
-        whiten = jax.device_put(features.factor.T, everywhere)  # turned, it lies in memory as JAX wants it
-        for start in range(0, columns, width):
-            some = sums.targets[:, start : start + width]
-            padded = np.pad(some, ((0, 0), (0, width - some.shape[1])))
-            block = solve_block(factor, whiten, jax.device_put(padded, by_item))
-            alpha[:, start : start + width] = np.asarray(block)[:, : some.shape[1]]
-    return alpha
 
 
 @cache

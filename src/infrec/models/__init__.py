@@ -6,11 +6,10 @@ import importlib
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from infrec import artifacts
-from infrec.contents import Artifact
 from infrec.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
+    from infrec.contents import Artifact
     from infrec.models.base import Recommender
 
 _REGISTRY = {
@@ -49,6 +48,8 @@ def create(name: str, **settings: Any) -> Recommender:
 
 def load(path: str | PathLike[str]) -> Recommender:
     """A fitted model from its directory, whichever model it is."""
+    from infrec import artifacts
+
     return from_artifact(artifacts.read(path, kind="model"))
 
 

@@ -203,15 +203,10 @@ class InfiniteAE(Recommender):
 
             return solve_for, None
         chosen = self._centres_of(interactions)
-        features = nystrom.Features.of(chosen.matrix, kernel, dtype=dtype)
-        sums = nystrom.accumulate(
-            nystrom.same(interactions.matrix),
-            features,
-            columns=interactions.n_items,
-            total=interactions.n_users,
-            progress=progress,
-        )
-        return lambda reg, solve=True: sums.solve(features, reg=reg), chosen
+        features = devices.nystrom_features(chosen.matrix, kernel, dtype)
+        sums = features.sums(interactions.n_items)
+        sums.add_all(nystrom.same(interactions.matrix), total=interactions.n_users, progress=progress)
+        return lambda reg, solve=True: sums.solve(reg), chosen
 
     def _centres_of(self, interactions: Interactions) -> Interactions:
         given = self.given_centres(interactions.items)

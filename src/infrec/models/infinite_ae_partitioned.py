@@ -28,7 +28,6 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.collectives import SingleProcess, Team
-from infrec.kernels.nystrom import ShardedSums
 from infrec.models.centres import choose_rows
 from infrec.models.state import Fitted
 from infrec.progress import Progress, silent
@@ -118,24 +117,24 @@ class _Fit:
             best = 5.0
             reason = "used as it is: no user has enough interactions to hold one out"
             candidates = [Candidate({"reg": best}, error=reason)]
-        features, sums = self._pass(self.shortened if self.centres_judge else centres.matrix)
+        sums = self._pass(self.shortened if self.centres_judge else centres.matrix)
         if len(self.judges):
-            best, candidates = self._chosen(sums, features)
+            best, candidates = self._chosen(sums)
             if self.centres_judge:
-                del features, sums
+                del sums
                 self.judges, self.judged, self.held = self.judges[:0], self.judged[:0], self.held[:0]
-                features, sums = self._pass(centres.matrix)
+                sums = self._pass(centres.matrix)
             else:
-                self._make_whole(sums, features)
-        final = sums.solvable()
+                self._make_whole(sums)
+        final = sums.over_team()
         del sums
         ranked = criterion.best_first(candidates)
-        alpha, error = self._solved(final, features, best)
+        alpha, error = self._solved(final, best)
         while alpha is None and len(ranked) > 1:
             failed = ranked.pop(0)
             candidates[candidates.index(failed)] = failed.without_solution(str(error))
             best = float(ranked[0].settings["reg"])
-            alpha, error = self._solved(final, features, best)
+            alpha, error = self._solved(final, best)
         if alpha is None:
             raise SolveError(error or "the solve failed")
         del final
@@ -149,13 +148,14 @@ class _Fit:
             candidates,
         )
 
-    def _pass(self, centres: sp.csr_array) -> tuple[nystrom.Features, ShardedSums]:
+    def _pass(self, centres: sp.csr_array) -> nystrom.Sums:
         """Every user, added up in the features over these centres."""
-        features = nystrom.Features.of(centres, self.settings.kernel, dtype=self.settings.dtype)
-        sums = ShardedSums(features, self.items, self.team)
+        features = devices.nystrom_features(centres, self.settings.kernel, self.settings.dtype)
+        sums = features.sums(self.items, self.team)
         self.weights[:] = 0
-        sums.take(self._blocks(features.block), self._rounds(features.block))
-        return features, sums
+        blocks = ((x, x) for x in self._blocks(features.block))
+        sums.add_all(blocks, rounds=self._rounds(features.block))
+        return sums
 
     # ---- reading -------------------------------------------------------------------------------------------
     def _first_reading(self) -> Interactions:
@@ -259,17 +259,16 @@ class _Fit:
         }
 
     # ---- λ -------------------------------------------------------------------------------------------------
-    def _chosen(self, sums: ShardedSums, features: nystrom.Features) -> tuple[float, list[Candidate]]:
+    def _chosen(self, sums: nystrom.Sums) -> tuple[float, list[Candidate]]:
         """The λ that ranks what the judges have to guess best; the last of equals, as everywhere."""
-        system = sums.solvable()
-        shown = self._shown()
+        system, features, shown = sums.over_team(), sums.features, self._shown()
         centres = gram.Centres.of(features.rows, features.dtype)
         step = max(1, _JUDGED // self.team.count)
         starts = range(0, int(max(self.judges_of)), step)
         kernels = [centres.kernel_rows(features.kernel, shown[at : at + step]) for at in starts]
         best, best_score, candidates = None, -1.0, []
         for reg in self.variants:
-            alpha, error = self._solved(system, features, float(reg))
+            alpha, error = self._solved(system, float(reg))
             score = None
             if alpha is not None:
                 scores = self.team.scorer(alpha, self.items)
@@ -290,25 +289,23 @@ class _Fit:
             raise SolveError(f"all {len(candidates)} values of reg failed; the last: {candidates[-1].error}")
         return best, candidates
 
-    def _solved(
-        self, system: nystrom.Sums, features: nystrom.Features, reg: float
-    ) -> tuple[NDArray[Any] | None, str | None]:
+    def _solved(self, system: nystrom.Sums, reg: float) -> tuple[NDArray[Any] | None, str | None]:
         """This process's columns of α; nothing on any process where it failed on one."""
         alpha, error = None, None
         try:
-            alpha = system.solve(features, reg=reg)
+            alpha = system.solve(reg)
         except SolveError as failure:
             error = str(failure)
         if self.team.all_sum(np.array([float(error is not None)]))[0]:
             return None, error or "the solve failed on another process"
         return alpha, None
 
-    def _make_whole(self, sums: ShardedSums, features: nystrom.Features) -> None:
+    def _make_whole(self, sums: nystrom.Sums) -> None:
         """The judges' shortened rows out of the sums, their whole rows in."""
-        rounds = self._rounds(features.block, judges=True)
+        rounds = self._rounds(sums.features.block, judges=True)
         for rows, sign in ((self._shown(), -1), (self.judged, 1)):
-            cut = (block for some in self._by_partition(rows) for block in _cut(some, features.block))
-            sums.take(cut, rounds, sign=sign)
+            blocks = ((some, some) for some in self._by_partition(rows))
+            sums.add_all(blocks, rounds=rounds, sign=sign)
 
 
 def _inside(users: NDArray[Any], facts: Any) -> NDArray[Any]:

@@ -257,7 +257,7 @@ class InfiniteAEPlus(Recommender):
     ) -> NDArray[Any]:
         """α of a few users who stand for all (Nyström), in one pass over everybody."""
         s: Any = self.settings
-        features = nystrom.Features.of(inputs, s.core().settings.kernel, dtype=s.dtype)
+        features = devices.nystrom_features(inputs, s.core().settings.kernel, s.dtype)
         item_columns = scales.of_items(s.item_power)
 
         def blocks() -> Any:
@@ -265,10 +265,9 @@ class InfiniteAEPlus(Recommender):
                 rows = scales.of_rows(x, s.target_power)
                 yield scales.weigh(x, s.user_power, s.item_power), gram.scaled(x, rows, item_columns)
 
-        sums = nystrom.accumulate(
-            blocks(), features, columns=log.n_items, total=log.n_users, progress=progress
-        )
-        return sums.solve(features, reg=s.reg)
+        sums = features.sums(log.n_items)
+        sums.add_all(blocks(), total=log.n_users, progress=progress)
+        return sums.solve(s.reg)
 
     def _with_item_side(
         self,

@@ -27,7 +27,7 @@ from infrec.checkpoints import CheckpointedLoop
 from infrec.data import Interactions, datasets
 from infrec.errors import DataError
 from infrec.paper.cells import TARGETS, Cell
-from infrec.paper.records import plain
+from infrec.paper.records import SPLIT_SEED, figures, plain
 from infrec.progress import Progress, Stopwatch
 from infrec.randomness import generator
 from infrec.splits import ahead, hide, periods
@@ -158,7 +158,6 @@ class Walk:
     def step(self) -> None:
         """Update with the next period, measure on the one after, choose what is remembered."""
         from infrec.evaluation import evaluate
-        from infrec.paper.measure import SPLIT_SEED, figures
 
         at, state = self.state.done, self.state
         weight, before = self._update(at)

@@ -25,10 +25,10 @@ from infrec import artifacts
 from infrec.data import Interactions, Vocabulary, datasets
 from infrec.errors import InfrecError
 from infrec.metrics import co_occurrence_agreement, popularity_distance
-from infrec.paper import deanonymise
+from infrec.paper import continual_strategies, deanonymise
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
-from infrec.paper.noise import flip
-from infrec.paper.records import LOOK, Record, device, plain, versions
+from infrec.paper.noisy_data import flip
+from infrec.paper.records import LOOK, SPLIT_SEED, Record, device, figures, plain, versions
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.randomness import generator
 from infrec.splits import Split, holdout, set_aside
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
 
-SPLIT_SEED = 42  # the split and the negatives are the same for every seed: what varies is what is studied
-METRICS = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC", "coverage@10", "novelty@10")
 COLDNESS_BINS = 5
 
 FOLDER = "summaries"
@@ -63,8 +61,6 @@ def measure_cell(cell: Cell, folder: Path, progress: Progress = silent) -> Recor
     """Measure one cell. folder: where distilled summaries are kept."""
     began, watch = time.perf_counter(), Stopwatch()
     if cell.data.source == PERIODS:
-        from infrec.paper import continual_strategies
-
         about, measured = continual_strategies.run(cell, folder, watch, progress)
     elif "leakage" in cell.beyond:
         about, measured = audit_cell(cell, folder, watch, progress)
@@ -228,14 +224,6 @@ def _fitted(
         {"settings": dict(one.settings), "score": one.score, "error": one.error} for one in result.candidates
     ]
     return result.model, tried
-
-
-def figures(found: Evaluation) -> dict[str, Any]:
-    """The metrics that are recorded, and their intervals."""
-    return {
-        "metrics": {name: found.metrics[name] for name in METRICS if name in found.metrics},
-        "intervals": {name: list(found.intervals[name]) for name in METRICS if name in found.intervals},
-    }
 
 
 def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:

@@ -14,15 +14,20 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infrec import __version__, machine
 from infrec.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from infrec.evaluation import Evaluation
 
 Record = dict[str, Any]
 FILE = "records.jsonl"
 LOOK = "look"  # marks what only a quick look has asked for so far
 REQUIRED = ("cell", "configuration", "seed", "measured", "seconds", "device", "versions")
+SPLIT_SEED = 42  # the split and the negatives are the same for every seed: what varies is what is studied
+METRICS = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC", "coverage@10", "novelty@10")
 _LIBRARIES = ("infrec", "jax", "jaxlib", "optax", "numpy", "scipy")
 
 
@@ -154,3 +159,12 @@ def device() -> str:
         if first.platform != "cpu":
             return str(first.device_kind)
     return f"cpu ({machine.cores()} cores)"
+
+
+def figures(evaluation: Evaluation) -> dict[str, Any]:
+    """The metrics that are recorded, and their intervals."""
+    metrics, intervals = evaluation.metrics, evaluation.intervals
+    return {
+        "metrics": {name: metrics[name] for name in METRICS if name in metrics},
+        "intervals": {name: list(intervals[name]) for name in METRICS if name in intervals},
+    }

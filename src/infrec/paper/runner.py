@@ -1,8 +1,9 @@
-"""Runs the cells of a grid that have no record yet: in this process, or in several of this machine.
+"""From what a person asked for to a grid of cells; and runs those that have no record yet.
+
+Cells run in this process, in several of this machine, or on a cluster, another `Executor` (ray_runner.py).
 
 Everything that survives is in the records' directory, so a run that was killed, a second run and a run beside
 this one all just go on: a cell with a record is done, a cell that another process has claimed is left to it.
-A cluster is another `Executor` (cluster.py).
 """
 
 from __future__ import annotations
@@ -16,16 +17,88 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from infrec.errors import InfrecError
+from infrec.data import datasets
+from infrec.errors import ConfigError, DataError, InfrecError
 from infrec.paper import measure
 from infrec.paper.cells import Cell
+from infrec.paper.experiment import SEEDS, Experiment, Plan
 from infrec.paper.measure import FOLDER
 from infrec.paper.records import LOOK, Record, Records, elsewhere
 from infrec.progress import Progress, silent
+from infrec.search import committed
 
+QUICK_DATASET = "demo"
+SEARCH_SECONDS = 120.0  # for each trained model, where `search` asks for a new search
 SECONDS_BETWEEN_LOOKS = 0.5  # at a cell that another process has
 
 
+# ---- planning ---------------------------------------------------------------------------------------------
+def _chosen_datasets(experiment: Experiment, asked: Sequence[str], *, quick: bool) -> tuple[str, ...]:
+    """The datasets asked for; else `demo` for a quick look, or those of the experiment on this machine."""
+    if asked:
+        return tuple(dict.fromkeys(asked))
+    if quick:
+        return (QUICK_DATASET,)
+    found = tuple(name for name in experiment.datasets if datasets.locate(name) is not None)
+    if not found:
+        raise DataError(
+            f"none of the datasets of {experiment.name} ({', '.join(experiment.datasets)}) lies on this "
+            "machine; point INFREC_DATA at a folder that holds them, or name one with --dataset (demo "
+            "needs no file)."
+        )
+    return found
+
+
+def plan(
+    experiment: Experiment,
+    asked: Sequence[str] = (),
+    *,
+    root: Path,
+    quick: bool = False,
+    seeds: int | None = None,
+    search: bool = False,
+) -> Plan:
+    """Everything that the grid of an experiment depends on.
+
+    Args:
+        experiment: the experiment.
+        asked: names or files of datasets; by default those of the experiment that are on this machine.
+        root: where records lie, and selections that are taken before the committed ones.
+        quick: a look in minutes: on `demo`, with one seed and a smaller grid.
+        seeds: how many, for what is random; by default the experiment's.
+        search: whether settings of trained models are searched anew.
+    """
+    count = seeds if seeds is not None else 1 if quick else experiment.seeds
+    if not 1 <= count <= len(SEEDS):
+        raise ConfigError(f"{count} seeds were asked for; expected 1 to {len(SEEDS)}.")
+    names = _chosen_datasets(experiment, asked, quick=quick)
+
+    def settings_of(dataset: str, model: str) -> dict[str, object]:
+        found = committed.read(dataset, model, root / "selected") or committed.read(dataset, model)
+        return {} if found is None else {key: value for key, value in found.settings.items() if key != "seed"}
+
+    return Plan(
+        datasets=names,
+        seeds=SEEDS[:count],
+        users={name: measure.sizes(name)["users"] for name in names},
+        quick=quick,
+        search=SEARCH_SECONDS if search else None,
+        selected=settings_of,
+    )
+
+
+def only(cells: Sequence[Cell], words: Sequence[str]) -> list[Cell]:
+    """The cells that have one of these tags: models, sources, numbers of users, noise (`5%`), labels."""
+    if not words:
+        return list(cells)
+    known = sorted({tag for cell in cells for tag in cell.tags})
+    unknown = [word for word in words if word not in known]
+    if unknown:
+        raise ConfigError(f"nothing in this grid is called {unknown[0]!r}; there is: {', '.join(known)}.")
+    return [cell for cell in cells if cell.tags & set(words)]
+
+
+# ---- running ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Done:
     """Outcome of a cell: its record; or why there is none; or neither, when another process has it."""

@@ -137,14 +137,14 @@ def _remake(summary: Summary) -> Remake | None:
 
     def distilled(log: Interactions, seed: int) -> Released:
         settings = {**about["settings"], "seed": seed, "users": min(summary.n_users, log.n_users - 1)}
-        config = DistillSettings.from_dict(settings)
+        complete = DistillSettings.from_dict(settings)
         if (promise := about.get("guarantee")) is None:
-            return Released.summary(distill(log, config=config))
+            return Released.summary(distill(log, settings=complete))
         return Released.summary(
             distill(
                 log,
                 seed=seed,
-                config=config,
+                settings=complete,
                 noise_multiplier=promise["noise_multiplier"],
                 delta=promise["delta"],
                 catalogue=log.items,

@@ -38,6 +38,18 @@ METRICS = ("HR@10", "HR@100", "NDCG@10")
 DRAWN: tuple[Which, ...] = ("summary", "random", "full", "finished")
 
 
+def folder_of(release: Path, *, guaranteed: bool) -> Path:
+    """Where the card of a release lies: in its directory or, with (ε, δ), beside it.
+
+    It has exact figures of the real log, which ε and δ do not cover.
+
+    Args:
+        release: The directory of the summary.
+        guaranteed: Whether the summary has (ε, δ).
+    """
+    return release.with_name(f"{release.name}-card") if guaranteed else release
+
+
 def write(card: Card, folder: Path) -> Path:
     """`card.html` and `card.json` into a directory, which is made; each appears when it is whole."""
     folder.mkdir(parents=True, exist_ok=True)

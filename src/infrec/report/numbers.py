@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from infrec.report.styles import STYLES
+
 if TYPE_CHECKING:
     from infrec.report.document import Value
 
@@ -31,38 +33,11 @@ MARK = {
 }
 COUNTS = ("users", "items", "interactions")
 
-MODELS = {
-    "poprec": "PopRec",
-    "bias-only": "Bias-only",
-    "mf": "MF",
-    "neumf": "NeuMF",
-    "lightgcn": "LightGCN",
-    "ease": "EASE",
-    "mvae": "MVAE",
-    "infinite-ae": "∞-AE",
-    "infinite-ae-plus": "∞-AE-plus",
-}
-SOURCES = {
-    "full": "all users",
-    "interaction-rns": "Interaction-RNS",
-    "user-rns": "User-RNS",
-    "head-user": "Head-user",
-    "svp-cf": "SVP-CF",
-    "ar-cf": "AR-CF",
-    "distill-cf": "Distill-CF (0/1)",
-    "distill-cf-soft": "Distill-CF (fractional)",
-    "distill-cf-published": "Distill-CF (as published)",
-    "joint": "Joint",
-    "individual": "Individual",
-    "fine-tune": "Fine-tune",
-    "ader": "ADER",
-}
-
 
 def label(word: str) -> str:
     """A model or a source of data as people write it, or both as in Table 1: `distill-cf-500+infinite-ae`."""
-    if word in MODELS or word in SOURCES:
-        return MODELS.get(word) or SOURCES[word]
+    if word in STYLES:
+        return STYLES[word].label
     if both := re.fullmatch(r"(.+)-(\d+)\+(.+)", word):
         source, users, model = both.groups()
         # In Table 1's own column the recipe is the published one, and the 0/1 summary is named.

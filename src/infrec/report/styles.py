@@ -1,4 +1,4 @@
-"""How a series is drawn: each source and each model looks the same in every figure."""
+"""Names and looks of models and sources of data: the same in every table and figure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ COLOURS = 9  # of the page's style sheet
 
 
 class Style(NamedTuple):
+    """A name as people write it; a colour of the page, a marker and a dash."""
+
+    label: str
     colour: int
     marker: str
     dash: Any = "-"
@@ -15,29 +18,29 @@ class Style(NamedTuple):
 
 DASHED = (0, (4, 2))
 STYLES = {
-    "interaction-rns": Style(5, "v"),
-    "user-rns": Style(3, "s"),
-    "head-user": Style(4, "^"),
-    "svp-cf": Style(2, "D"),
-    "ar-cf": Style(8, "X"),
-    "distill-cf": Style(0, "o"),
-    "distill-cf-soft": Style(6, "P"),
-    "distill-cf-published": Style(1, "X"),
-    "full": Style(7, "*", DASHED),
-    "poprec": Style(2, "D"),
-    "bias-only": Style(5, "v"),
-    "mf": Style(3, "s"),
-    "neumf": Style(4, "^"),
-    "lightgcn": Style(6, "P"),
-    "ease": Style(1, "s"),
-    "mvae": Style(8, "X"),
-    "infinite-ae": Style(0, "o"),
-    "infinite-ae-plus": Style(7, "*"),
-    "joint": Style(7, "*"),
-    "individual": Style(2, "D"),
-    "fine-tune": Style(4, "^"),
-    "ader": Style(1, "s"),
-    "guessing": Style(2, "", DASHED),
+    "interaction-rns": Style("Interaction-RNS", 5, "v"),
+    "user-rns": Style("User-RNS", 3, "s"),
+    "head-user": Style("Head-user", 4, "^"),
+    "svp-cf": Style("SVP-CF", 2, "D"),
+    "ar-cf": Style("AR-CF", 8, "X"),
+    "distill-cf": Style("Distill-CF (0/1)", 0, "o"),
+    "distill-cf-soft": Style("Distill-CF (fractional)", 6, "P"),
+    "distill-cf-published": Style("Distill-CF (as published)", 1, "X"),
+    "full": Style("all users", 7, "*", DASHED),
+    "poprec": Style("PopRec", 2, "D"),
+    "bias-only": Style("Bias-only", 5, "v"),
+    "mf": Style("MF", 3, "s"),
+    "neumf": Style("NeuMF", 4, "^"),
+    "lightgcn": Style("LightGCN", 6, "P"),
+    "ease": Style("EASE", 1, "s"),
+    "mvae": Style("MVAE", 8, "X"),
+    "infinite-ae": Style("∞-AE", 0, "o"),
+    "infinite-ae-plus": Style("∞-AE-plus", 7, "*"),
+    "joint": Style("Joint", 7, "*"),
+    "individual": Style("Individual", 2, "D"),
+    "fine-tune": Style("Fine-tune", 4, "^"),
+    "ader": Style("ADER", 1, "s"),
+    "guessing": Style("guessing", 2, "", DASHED),
 }
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 
@@ -47,6 +50,6 @@ def style_of(series: str, at: int) -> Style:
     if "|" in series:
         model, source = series.split("|")
         own = STYLES[model]
-        return own if source == "distill-cf" else Style(own.colour, "D", DASHED)
+        return own if source == "distill-cf" else own._replace(marker="D", dash=DASHED)
     again = at // len(MARKERS)  # the second time round, each marker comes in another colour
-    return STYLES.get(series) or Style((at + 3 * again) % COLOURS, MARKERS[at % len(MARKERS)])
+    return STYLES.get(series) or Style(series, (at + 3 * again) % COLOURS, MARKERS[at % len(MARKERS)])

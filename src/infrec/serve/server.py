@@ -1,4 +1,4 @@
-"""Starts and stops the service: one process, or several that share a socket and the weights."""
+"""One process that answers: its socket, its signals, its log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import uvicorn
@@ -21,7 +20,7 @@ from infrec.errors import ConfigError
 from infrec.serve import app
 from infrec.serve.batching import Service
 from infrec.serve.http_protocol import guarded_by, new_loop
-from infrec.serve.loading import Refusals, Reloader, Source, forbid_jax
+from infrec.serve.loading import Refusals, Reloader, Source
 from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
 
@@ -30,17 +29,8 @@ GRACE = 4  # seconds for requests in flight when stopping; the whole takes less 
 Started = Callable[[Settings, list[Served]], None]
 
 
-def run(sources: Sequence[Source], settings: Settings, started: Started = lambda *_: None) -> None:
-    """Serve until SIGTERM or SIGINT. `started` is called once, when the first request can be answered."""
-    forbid_jax()
-    prepare_process()
-    bound = bind(settings)
-    settings = replace(settings, port=bound.getsockname()[1])
-    if settings.workers > 1:
-        from infrec.serve import workers
-
-        workers.run(sources, settings, bound, started)
-        return
+def run(sources: Sequence[Source], settings: Settings, bound: socket.socket, started: Started) -> None:
+    """Serve in this process until SIGTERM or SIGINT."""
     service = Service(settings, [source.name for source in sources])
     reloader = Reloader(sources, service.put, service.counters.add)
     reloader.load_all()

@@ -1,4 +1,4 @@
-"""Several processes behind one socket: a supervisor that loads models once, and workers that map them.
+"""Starts and stops the service: one process, or several behind one socket, with models that are loaded once.
 
 Workers are started fresh (spawned, not forked: BLAS and Arrow keep threads). The supervisor loads and fits,
 puts the arrays into a file that the workers map, replaces a worker that dies, and passes signals on.
@@ -23,14 +23,15 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from infrec.errors import InfrecError
+from infrec.serve import server
 from infrec.serve.batching import Service
 from infrec.serve.loading import Refusals, Reloader, Source, forbid_jax
 from infrec.serve.metrics import Counters
@@ -61,7 +62,7 @@ class Supervisor:
         self._refusals = Refusals(self._own)
         self.reloader = Reloader(sources, self._put, self._own.add)
 
-    def run(self, started: Callable[[Settings, list[Served]], None]) -> None:
+    def run(self, started: server.Started) -> None:
         self._workers = [self._start(row) for row in range(self._settings.workers)]
         try:
             self.reloader.load_all()
@@ -142,13 +143,21 @@ class Supervisor:
                 process.kill()
 
 
-def run(
-    sources: Sequence[Source],
-    settings: Settings,
-    bound: socket.socket,
-    started: Callable[[Settings, list[Served]], None],
-) -> None:
-    """Serve with several processes until SIGTERM or SIGINT."""
+def run(sources: Sequence[Source], settings: Settings, started: server.Started = lambda *_: None) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        sources: the models.
+        settings: the port, the number of processes and all else.
+        started: called once, when the first request can be answered.
+    """
+    forbid_jax()
+    server.prepare_process()
+    bound = server.bind(settings)
+    settings = replace(settings, port=bound.getsockname()[1])
+    if settings.workers == 1:
+        server.run(sources, settings, bound, started)
+        return
     folder = Path(tempfile.mkdtemp(prefix="infrec-serve-"))
     try:
         supervisor = Supervisor(sources, settings, bound, folder)
@@ -172,8 +181,6 @@ def _work(
     """A worker's whole life."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches everybody; the supervisor says when
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    from infrec.serve import server
-
     forbid_jax()
     server.prepare_process()
     service = Service(settings, names, Counters(counts, row, settings.workers + 1))
