@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 HIDDEN = 0.2  # of a judge's interactions
 _ENOUGH = 1000  # judges; or half of those there could be, where that is less
+_RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays between processes
 _JUDGED = 512  # judges whose scores exist at a time, on all processes together
 
 
@@ -96,7 +97,7 @@ class _Fit:
         self.judges_of = [self._mine(self.judges, index).sum() for index in range(team.count)]
         centres = len(self.centre_rows) if self.given is None else self.given.n_users
         machine.require_memory(
-            devices.streamed_fit(
+            memory_needed(
                 centres,
                 self.items,
                 processes=team.count,
@@ -126,18 +127,17 @@ class _Fit:
                 sums = self._pass(centres.matrix)
             else:
                 self._make_whole(sums)
-        final = sums.over_team()
-        del sums
+        sums = sums.over_team()
         ranked = criterion.best_first(candidates)
-        alpha, error = self._solved(final, best)
+        alpha, error = self._solved(sums, best)
         while alpha is None and len(ranked) > 1:
             failed = ranked.pop(0)
             candidates[candidates.index(failed)] = failed.without_solution(str(error))
             best = float(ranked[0].settings["reg"])
-            alpha, error = self._solved(final, best)
+            alpha, error = self._solved(sums, best)
         if alpha is None:
             raise SolveError(error or "the solve failed")
-        del final
+        del sums
         whole = self.team.gather_to_first(alpha, self.items)
         popularity = self.team.all_sum(self.weights).astype(np.float32)
         return Fitted(
@@ -153,8 +153,12 @@ class _Fit:
         features = devices.nystrom_features(centres, self.settings.kernel, self.settings.dtype)
         sums = features.sums(self.items, self.team)
         self.weights[:] = 0
-        blocks = ((x, x) for x in self._blocks(features.block))
-        sums.add_all(blocks, rounds=self._rounds(features.block))
+        sums.add_all(
+            ((x, x) for x in self._blocks()),
+            rounds=self._rounds(features.block),
+            total=sum(self.dataset.partitions[number]["users"] for number in self.parts),
+            progress=self.progress,
+        )
         return sums
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -195,23 +199,19 @@ class _Fit:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return sp.csr_array((data, indices, indptr), shape=(len(counts), self.items))
 
-    def _blocks(self, size: int) -> Iterator[sp.csr_array]:
+    def _blocks(self) -> Iterator[sp.csr_array]:
         """The pass: every user of this process, the judges by themselves and without what they have to guess.
 
         Blocks never depend on which process has a partition, so neither do the sums.
         """
-        done, total = 0, sum(self.dataset.partitions[number]["users"] for number in self.parts)
         for number, shown in zip(self.parts, self._by_partition(self._shown()), strict=True):
             batch = next(iter(self.dataset.batches([number])))
             self.weights += batch.sum(axis=0, dtype=np.float64)
             judges = _inside(self.judges, self.dataset.partitions[number])
             if len(judges):
                 batch = batch[np.delete(np.arange(batch.shape[0]), judges)]
-            for rows in (batch, shown):
-                for block in _cut(rows, size):
-                    yield block
-                    done += block.shape[0]
-                    self.progress("one pass over the users", done, total)
+            yield batch
+            yield shown
 
     def _rounds(self, size: int, *, judges: bool = False) -> int:
         """The most blocks that any process has: of all its users, or of its judges."""
@@ -266,7 +266,7 @@ class _Fit:
         step = max(1, _JUDGED // self.team.count)
         starts = range(0, int(max(self.judges_of)), step)
         kernels = [centres.kernel_rows(features.kernel, shown[at : at + step]) for at in starts]
-        best, best_score, candidates = None, -1.0, []
+        best, best_score, candidates, cutoff = None, -1.0, [], selection.cutoff(self.items)
         for reg in self.variants:
             alpha, error = self._solved(system, float(reg))
             score = None
@@ -308,6 +308,32 @@ class _Fit:
             sums.add_all(blocks, rounds=rounds, sign=sign)
 
 
+def memory_needed(
+    centres: int,
+    items: int,
+    *,
+    processes: int = 1,
+    itemsize: int = 4,
+    kept: int = 0,
+    rows: int = 0,
+    stored: int = 0,
+) -> int:
+    """Bytes of a fit from partitions in one of several processes, the same however many partitions there are.
+
+    Those of `devices.nystrom_fit`, with this process's share of the items and `kept` kernel rows of its
+    judges; what is exchanged at a time; a partition of `rows` users and `stored` interactions as it is read.
+    """
+    square, own = centres * centres, centres * (-(-items // processes))
+    block = min(nystrom.block_size(centres), rows or nystrom.block_size(centres))
+    several = processes > 1
+    exchanged = 4 * itemsize * centres * min(items, 1024) if several else 0
+    one_pass = itemsize * (square + block * centres) + exchanged + 40 * stored
+    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
+    solve += itemsize * ((2 if kept else 1) * own + kept * centres)
+    last = itemsize * (own + centres * items) if several else 0
+    return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + several * _RUNTIME
+
+
 def _inside(users: NDArray[Any], facts: Any) -> NDArray[Any]:
     """Which rows of a partition these users are; the users are sorted."""
     first = facts["first_user"]
@@ -327,8 +353,3 @@ def _without(rows: sp.csr_array, held: sp.csr_array) -> sp.csr_array:
     left = sp.csr_array(rows - held)  # equal numbers: the difference is exactly 0
     left.eliminate_zeros()
     return left
-
-
-def _cut(rows: sp.csr_array, size: int) -> Iterator[sp.csr_array]:
-    for start in range(0, rows.shape[0], size):
-        yield rows[start : start + size]
