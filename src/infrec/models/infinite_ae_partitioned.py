@@ -266,7 +266,7 @@ class _Fit:
         step = max(1, _JUDGED // self.team.count)
         starts = range(0, int(max(self.judges_of)), step)
         kernels = [centres.kernel_rows(features.kernel, shown[at : at + step]) for at in starts]
-        best, best_score, candidates, cutoff = None, -1.0, [], selection.cutoff(self.items)
+        best, best_score, candidates = None, -1.0, []
         for reg in self.variants:
             alpha, error = self._solved(system, float(reg))
             score = None
