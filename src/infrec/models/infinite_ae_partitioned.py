@@ -16,7 +16,7 @@ The model knows its centres and α, and nothing of the other users: its size doe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,14 +28,13 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.collectives import SingleProcess, Team
-from infrec.metrics.ranking import hit_rate_at
-from infrec.models import selection
-from infrec.models.base import INNER_SEED
 from infrec.models.centres import choose_rows
-from infrec.models.selection import Candidate
+from infrec.models.state import Fitted
 from infrec.progress import Progress, silent
-from infrec.randomness import generator
+from infrec.search import criterion
+from infrec.search.criterion import Candidate
 from infrec.splits import hide
+from infrec.splits.holdout import INNER_SEED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,28 +47,24 @@ _RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays
 _JUDGED = 512  # judges whose scores exist at a time, on all processes together
 
 
-@dataclass
-class Streamed:
-    """Result of a fit: α on the first process (None on the others), centres, candidates, what was read."""
-
-    alpha: NDArray[np.floating[Any]] | None
-    centres: Interactions
-    reg: float
-    popularity: NDArray[np.float32]
-    candidates: list[Candidate] = field(default_factory=list)
-    read: dict[str, Any] = field(default_factory=dict)
-
-
 def fit(
     model: InfiniteAE, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
-) -> Streamed:
-    """Every process calls it with the same model and dataset, and its own place in the team."""
+) -> Fitted:
+    """Fit ∞-AE; α is on the first process alone.
+
+    Args:
+        model: The unfitted model.
+        dataset: The partitioned log.
+        team: The processes that fit together; every one calls this with the same model and dataset.
+        progress: Called while it works.
+    """
     return _Fit(model, dataset, team or SingleProcess(), progress).run()
 
 
 class _Fit:
     def __init__(self, model: InfiniteAE, dataset: PartitionedLog, team: Team, progress: Progress) -> None:
-        self.settings, self.dataset, self.team, self.progress = model.settings, dataset, team, progress
+        self.model, self.dataset, self.team, self.progress = model, dataset, team, progress
+        self.settings = model.settings
         self.given = model.given_centres(dataset.items)
         s, counts = self.settings, dataset.user_counts
         if not int(counts.sum()):
@@ -86,15 +81,19 @@ class _Fit:
         )
         self.judged = self.held = self.shortened = sp.csr_array((0, self.items), dtype=np.float32)
         self.weights = np.zeros(self.items)  # of each item, added up by the pass
-        self.judges, self.share, self.centres_judge = np.zeros(0, np.int64), 0.0, False
+        self.judges: NDArray[np.integer] = np.zeros(0, np.int64)
+        self.share, self.centres_judge = 0.0, False
         if len(self.variants) > 1:
             able = np.flatnonzero(counts >= 2)
             others = np.setdiff1d(able, self.centre_rows)
             self.centres_judge = len(others) < min(_ENOUGH, len(able) / 2)
-            self.judges, self.share = able if self.centres_judge else others, len(able) / len(counts)
-            if len(self.judges) > selection.JUDGES:
-                drawn = generator(INNER_SEED, "judges of a streamed fit")
-                self.judges = np.sort(drawn.choice(self.judges, selection.JUDGES, replace=False))
+            self.share = len(able) / len(counts)
+            self.judges = criterion.draw_judges(
+                able if self.centres_judge else others,
+                criterion.JUDGES,
+                "judges of a streamed fit",
+                seed=INNER_SEED,
+            )
         self.judges_of = [self._mine(self.judges, index).sum() for index in range(team.count)]
         centres = len(self.centre_rows) if self.given is None else self.given.n_users
         machine.require_memory(
@@ -111,7 +110,7 @@ class _Fit:
             "use fewer centres or more processes",
         )
 
-    def run(self) -> Streamed:
+    def run(self) -> Fitted:
         centres = self._first_reading()
         candidates: list[Candidate] = []
         best = float(self.variants[0])
@@ -129,7 +128,7 @@ class _Fit:
             else:
                 self._make_whole(sums)
         sums = sums.over_team()
-        ranked = selection.best_first(candidates)
+        ranked = criterion.best_first(candidates)
         alpha, error = self._solved(sums, best)
         while alpha is None and len(ranked) > 1:
             failed = ranked.pop(0)
@@ -141,7 +140,13 @@ class _Fit:
         del sums
         whole = self.team.gather_to_first(alpha, self.items)
         popularity = self.team.all_sum(self.weights).astype(np.float32)
-        return Streamed(whole, centres, best, popularity, candidates, self._read())
+        return Fitted(
+            replace(self.settings, reg=best, solver="nystrom"),
+            centres,
+            self.model.state_type(centres, whole, popularity=popularity),
+            {"solver": "nystrom", "why": "the log was read partition by partition", "read": self._read()},
+            candidates,
+        )
 
     def _pass(self, centres: sp.csr_array) -> nystrom.Sums:
         """Every user, added up in the features over these centres."""
@@ -261,7 +266,7 @@ class _Fit:
         step = max(1, _JUDGED // self.team.count)
         starts = range(0, int(max(self.judges_of)), step)
         kernels = [centres.kernel_rows(features.kernel, shown[at : at + step]) for at in starts]
-        best, best_score, candidates, cutoff = None, -1.0, [], selection.cutoff(self.items)
+        best, best_score, candidates = None, -1.0, []
         for reg in self.variants:
             alpha, error = self._solved(system, float(reg))
             score = None
@@ -273,7 +278,7 @@ class _Fit:
                     got = scores(np.pad(kernel, ((0, short), (0, 0))) if short else kernel)[: len(kernel)]
                     if len(kernel):
                         some = slice(at, at + step)
-                        hits += float(hit_rate_at(got, shown[some], self.held[some], cutoff).sum())
+                        hits += float(criterion.quality(got, shown[some], self.held[some], "HR").sum())
                 total = float(self.team.all_sum(np.array([hits]))[0])
                 score = 100.0 * self.share * total / len(self.judges)
                 if score >= best_score:
