@@ -18,7 +18,7 @@ from infrec.report import numbers
 if TYPE_CHECKING:
     from infrec.data import Interactions
     from infrec.models import Recommender
-    from infrec.search import SearchResult
+    from infrec.search import Tuned
     from infrec.splits import Split
 
 
@@ -149,9 +149,7 @@ def evaluate(
 
 def _search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
     """The search space of a model trained by epochs, without the settings that `--set` fixes; else None."""
-    from infrec.models.gradient_model import GradientModel
-
-    if not isinstance(model, GradientModel):
+    if model.strategy != "halving":
         return None  # its open settings are "auto"
     return {name: values for name, values in model.search_space.items() if name not in fixed}
 
@@ -257,9 +255,9 @@ def fit_for(
     train: Interactions | None,
     choosing: Choosing,
     progress: Progress,
-) -> SearchResult:
+) -> Tuned[Recommender]:
     """The model fitted on the train part (or on `train`), settings chosen on validation, and those tried."""
-    from infrec.search import SearchResult, tune
+    from infrec.search import tune
 
     fit_on = split.train if train is None else train
     # Other users than the split's: their own histories say nothing about whom validation asks for.
@@ -272,13 +270,9 @@ def fit_for(
         no_search = True
     if no_search:
         model = model.with_settings(**{name: model.fallback[name] for name in model.auto_settings})
-        if split.val.n_interactions:  # which early stopping looks at
-            model = model.early_stop_on(split.val, context)
-        fitted = model.fit(fit_on, progress=progress)
-        return SearchResult(fitted, fitted.selected, [], 0.0)
     return tune(
         model,
-        (fit_on, split.val),
+        (fit_on, None if no_search and not split.val.n_interactions else split.val),
         space=choosing.space,
         context=context,
         seconds=choosing.seconds,
