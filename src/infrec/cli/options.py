@@ -24,7 +24,7 @@ from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions, ReadReport
+    from infrec.data import Interactions, ReadReport, Summary
     from infrec.models import Candidate, Recommender
     from infrec.splits import Split
 
