@@ -279,7 +279,7 @@ class Source:
         from infrec.splits import holdout, set_aside
 
         if self.previous is not None:
-            log = update.over(log, update.joined(self.previous, log), self.previous)
+            log = update.with_items_of(log, self.previous)
         split = holdout(log, seed=self.seed)
         return split if self.set_aside is None else set_aside(split, self.set_aside, self.seed)[0]
 
