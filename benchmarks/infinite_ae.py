@@ -29,7 +29,7 @@ from infrec.kernels import gram, ridge
 from infrec.machine import cores
 from infrec.metrics.ranking import hit_rate_at, top_k
 from infrec.models import InfiniteAE
-from infrec.models.selection import validation_score
+from infrec.search.criterion import Criterion
 from infrec.splits import Split, holdout
 
 LAMBDAS = InfiniteAE.search_space["reg"]
@@ -90,7 +90,7 @@ def time_stages(split: Split, rate: float) -> list[dict[str, Any]]:
         ("kernel of all users (once)", n * n * d, lambda: gram.kernel(x)),
         ("factorise, per λ", n**3 / 3, lambda: ridge.factorise(k, reg=5, work=np.empty_like(k))),
         ("solve for all items, per λ", 2 * n * n * d, lambda: factor.solve(x)),
-        ("rank for validation, per λ", None, lambda: validation_score(model, held_out)),
+        ("rank for validation, per λ", None, lambda: Criterion(held_out)(model)),
         (
             "kernel at test",
             2 * n * n * d,

@@ -15,6 +15,7 @@ import argparse
 import json
 import platform
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from infrec.machine import cores
 from infrec.metrics.accuracy import truncated_ndcg
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
-from infrec.models.infinite_ae_plus import LADDERS, START
-from infrec.models.infinite_ae_plus_search import search
+from infrec.models.infinite_ae_plus import LADDERS
+from infrec.search.ladder import climb
 from infrec.splits import Split, holdout
 
 SHOWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC")
@@ -43,7 +44,13 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "items' kernel with one hidden layer": {"item_depth": 1},
 }
 # Plain ∞-AE beside a light item side: a start that knows nothing of what is good on most data.
-PLAIN_START = {**START, "user_power": 0.0, "item_power": 0.0, "target_power": 0.0, "popularity_power": 0.0}
+PLAIN_START = {
+    **LADDERS.start,
+    "user_power": 0.0,
+    "item_power": 0.0,
+    "target_power": 0.0,
+    "popularity_power": 0.0,
+}
 
 
 def main() -> None:
@@ -135,7 +142,7 @@ def ablation(split: Split) -> dict[str, Any]:
         )
         out[name] = figures(model.selected, seconds, [evaluate(model, split, intervals=False)])
     trials = InfiniteAEPlus()._trials(split.train, split.val, None)
-    (chosen, _), seconds = timed(lambda: search(trials, LADDERS, PLAIN_START, {}))
+    (chosen, _), seconds = timed(lambda: climb(trials, replace(LADDERS, start=PLAIN_START), {}))
     model = InfiniteAEPlus(**chosen).fit(split.train)
     out["all of it, from a plain start"] = figures(
         model.selected, seconds, [evaluate(model, split, intervals=False)]
@@ -180,9 +187,7 @@ def stability(split: Split, repeats: int) -> dict[str, Any]:
             model = InfiniteAEPlus(seed=100 + seed)
             trials = model._trials(split.train, None, None)
             chosen, _ = (
-                search(trials, LADDERS, START, {})
-                if name == "as it is"
-                else search(trials[:1], LADDERS, START, {}, bar=0.0)
+                climb(trials, LADDERS, {}) if name == "as it is" else climb(trials[:1], LADDERS, {}, bar=0.0)
             )
             fitted = InfiniteAEPlus(**chosen).fit(split.train)
             runs.append(evaluate(fitted, split, intervals=False))

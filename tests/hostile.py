@@ -22,7 +22,7 @@ from infrec.data.summary import Summary
 from infrec.distillation.settings import DistillSettings
 from infrec.models import infinite_ae, infinite_ae_plus
 from infrec.models.gradient_model import GradientModel
-from infrec.models.infinite_ae_plus import START
+from infrec.models.infinite_ae_plus import LADDERS
 
 USERS, ITEMS = 12, 9
 
@@ -128,9 +128,11 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "infinite-ae-alpha": _with_arrays("infinite-ae", reg=5),
     "infinite-ae-nystrom": _fitted("infinite-ae", reg=5, solver="nystrom", centres=4),
     "infinite-ae-centres": _few,
-    "infinite-ae-plus": _fitted("infinite-ae-plus", **START),
-    "infinite-ae-plus-alpha": _with_arrays("infinite-ae-plus", **START),
-    "infinite-ae-plus-nystrom": _with_arrays("infinite-ae-plus", solver="nystrom", centres=4, **START),
+    "infinite-ae-plus": _fitted("infinite-ae-plus", **LADDERS.start),
+    "infinite-ae-plus-alpha": _with_arrays("infinite-ae-plus", **LADDERS.start),
+    "infinite-ae-plus-nystrom": _with_arrays(
+        "infinite-ae-plus", solver="nystrom", centres=4, **LADDERS.start
+    ),
     "ease": _fitted("ease", reg=10),
     "poprec": _fitted("poprec"),
     "bias-only": _fitted("bias-only"),

@@ -26,8 +26,8 @@ ROOMS = (
     "splits",
     "metrics",
     "kernels",
-    "models",
     "search",
+    "models",
     "samplers",
     "distillation",
     "evaluation",
@@ -37,9 +37,8 @@ ROOMS = (
     "paper",
     "cli",
 )
-# Beyond "only what is above": distillation gets its validation as a callback, report computes nothing.
+# Beyond "only what is above": kernels and metrics know arrays alone, report computes nothing.
 FORBIDDEN = {
-    "distillation": {"search"},
     "kernels": {"data", "splits", "metrics"},
     "metrics": {"data", "splits"},
     "report": {"models", "search", "samplers", "distillation", "kernels", "splits"},
@@ -91,13 +90,16 @@ def test_a_module_imports_only_what_is_above_it() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Lazy imports count; those for type checkers do not."""
+    """Lazy imports count; those for type checkers do not. One circle is meant: `Interactions.read` calls the
+    readers, and they make `Interactions`."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
     try:
         from source_tree import Tree
     finally:
         sys.path.pop(0)
-    assert Tree(SOURCE).cycles() == []
+    circles = Tree(SOURCE).cycles()
+    assert [circle for circle in circles if "infrec.data.interactions" not in circle] == []
+    assert all(module.startswith("infrec.data.") for circle in circles for module in circle)
 
 
 def test_an_import_in_the_wrong_direction_is_a_fault() -> None:

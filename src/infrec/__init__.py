@@ -13,8 +13,6 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Interactions": "infrec.data",
-    "read": "infrec.data.read",
-    "from_frame": "infrec.data.read",
     "Split": "infrec.splits",
     "holdout": "infrec.splits",
     "InfiniteAE": "infrec.models",

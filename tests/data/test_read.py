@@ -168,7 +168,8 @@ def test_frames() -> None:
     table = pa.Table.from_pandas(frame())
     for given_frame in (frame(), table, Stream(table), {name: frame()[name].tolist() for name in frame()}):
         check(from_frame(given_frame))
-    check(from_frame(frame().rename(columns={"user": "wer", "item": "was"}), user="wer", item="was"))
+    renamed = frame().rename(columns={"user": "wer", "item": "was"})
+    check(Interactions.from_frame(renamed, user="wer", item="was"))
     check(from_frame(frame().astype({"user": "category", "item": "float64", "timestamp": "datetime64[ns]"})))
     with pytest.raises(DataError, match="Arrow C stream"):
         from_frame([1, 2, 3])

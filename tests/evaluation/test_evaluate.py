@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.evaluation import evaluate
+from infrec.evaluation.evaluate import memory_needed
 from infrec.models import PopRec
 from infrec.splits import Split, holdout
 
@@ -187,3 +188,8 @@ def test_a_model_over_other_items_is_refused(split: Split) -> None:
     ):
         evaluate(PopRec().fit(backwards), split)
     evaluate(PopRec().fit(backwards.align_items(split.train.items)), split, intervals=False)
+
+
+def test_an_evaluation_holds_a_few_hundred_bytes_per_user() -> None:
+    one, two = (memory_needed(n, 17_000, 10 * n) for n in (1_000_000, 2_000_000))
+    assert 500 < (two - one) / 1e6 < 1000

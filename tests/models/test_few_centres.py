@@ -18,7 +18,8 @@ from infrec.data.read import read
 from infrec.errors import ConfigError, DataError, MemoryBudgetError
 from infrec.kernels import devices, nystrom
 from infrec.kernels.ntk import NTK
-from infrec.models import InfiniteAE, centres, selection
+from infrec.models import InfiniteAE, centres
+from infrec.search.criterion import Criterion
 from infrec.splits import holdout
 from tests.models.contract import RecommenderContract
 
@@ -86,20 +87,17 @@ def test_reg_is_chosen_with_one_pass(small_log: Interactions, monkeypatch: pytes
     split = holdout(small_log)
     model = InfiniteAE(solver="nystrom", centres=60).fit(split.train, validation=split.val)
     assert len(passes) == 1 and len(model.candidates) == 6
-    assert model._kept is None, "kernel rows are kept while λ is chosen, not longer"
+    assert model._kernel_rows is None, "kernel rows are kept while λ is chosen, not longer"
     scores = {c.settings["reg"]: c.score for c in model.candidates if c.score is not None}
     assert model.settings.reg == max(scores, key=lambda reg: scores[reg])
 
 
-def test_a_sample_of_users_judges_where_there_are_many(
-    small_log: Interactions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sample_of_users_judges_where_there_are_many(small_log: Interactions) -> None:
     """The score of a sample estimates that of all: 60 of 120 users, a standard error of about 3 points."""
     split = holdout(small_log)
     model = InfiniteAE(reg=5).fit(split.train)
-    everybody = selection.validation_score(model, split.val.matrix)
-    monkeypatch.setattr(selection, "JUDGES", 60)
-    half = selection.validation_score(model, split.val.matrix)
+    everybody = Criterion(split.val.matrix)(model)
+    half = Criterion(split.val.matrix, most=60)(model)
     assert half != everybody and abs(half - everybody) < 15
 
 

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_depth_zero_is_linear_ridge_with_a_bias(small_log: Interactions) -> None
     stacked = np.vstack([features, np.sqrt(shift) * np.eye(61)])
     primal, *_ = np.linalg.lstsq(stacked, np.vstack([x, np.zeros((61, 60))]), rcond=None)
     np.testing.assert_allclose(model.score(small_log.matrix), features @ primal, atol=1e-6)
-    assert model.shift == pytest.approx(shift)
+    assert model.state.shift == pytest.approx(shift)
 
 
 def test_at_zero_reg_it_reproduces_what_it_was_fitted_on(checkerboard: Interactions) -> None:
@@ -71,20 +72,20 @@ def test_an_accelerator_scores_as_the_cpu_does(
     monkeypatch.setattr(devices, "device", lambda: "a GPU")
     monkeypatch.setattr(infinite_ae, "_BATCH", 50)
     for reg, expected in zip((5.0, 1.0), here, strict=True):
-        model.settings = model.with_settings(reg=reg).settings
-        scores = model.fit(small_log).score(small_log.matrix)
+        model = model.with_settings(reg=reg).fit(small_log)
+        scores = model.score(small_log.matrix)
         np.testing.assert_allclose(scores, expected, atol=2e-5)
-    assert model._right is not None
-    assert model._right._there is not None
-    model._alpha = 2 * model.alpha  # another α is another product
-    np.testing.assert_allclose(model.score(small_log.matrix), 2 * scores, rtol=1e-5)
+    assert model.state.resident_alpha._there is not None
+    double = replace(model.state, alpha=2 * model.alpha)  # another α is another product
+    other = model.with_fit(replace(model.fitted, state=double))
+    np.testing.assert_allclose(other.score(small_log.matrix), 2 * scores, rtol=1e-5)
 
 
 def test_a_large_reg_shrinks_to_the_kernel_average(small_log: Interactions) -> None:
     """λ → ∞: α → X / (λ m), so λ m · score → Θ(x, X) X."""
     model = InfiniteAE(reg=1e6, dtype="float64").fit(small_log)
     expected = gram.kernel_matrix(NTK(), small_log.matrix, dtype="float64") @ small_log.matrix.toarray()
-    np.testing.assert_allclose(model.shift * model.score(small_log.matrix), expected, rtol=1e-3)
+    np.testing.assert_allclose(model.state.shift * model.score(small_log.matrix), expected, rtol=1e-3)
 
 
 def test_float32_against_float64(small_log: Interactions) -> None:

@@ -14,8 +14,8 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.data.sources import TableSource
 from infrec.data.synthetic import generate
 from infrec.errors import ArtifactError, ConfigError, DataError, SolveError
-from infrec.kernels import devices
-from infrec.models import InfiniteAE, selection
+from infrec.models import InfiniteAE, infinite_ae_partitioned
+from infrec.search import criterion
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_a_sample_judges_where_there_are_many(
     dataset: PartitionedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everybody = InfiniteAE(centres=100).fit_prepared(dataset).candidates[2].score
-    monkeypatch.setattr(selection, "JUDGES", 150)
+    monkeypatch.setattr(criterion, "JUDGES", 150)
     some = InfiniteAE(centres=100).fit_prepared(dataset).candidates[2].score
     assert everybody is not None and some is not None
     assert some != everybody and abs(some - everybody) < 8  # a standard error of about 2 points
@@ -121,7 +121,7 @@ def test_memory_does_not_grow_with_the_log_and_the_estimate_holds(tmp_path: Path
         finally:
             tracemalloc.stop()
         most = max(dataset.partitions, key=lambda facts: facts["rows"])
-        needed = devices.streamed_fit(500, 1_000, rows=most["users"], stored=most["rows"])
+        needed = infinite_ae_partitioned.memory_needed(500, 1_000, rows=most["users"], stored=most["rows"])
     assert peaks[1] < 1.15 * peaks[0]
     assert 0.8 < needed / peaks[1] < 1.25
 
@@ -164,7 +164,7 @@ def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over(
     log = Interactions.from_csr(np.ones((4, 10), np.float32))
     prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
     model = InfiniteAE(centres=4).fit_prepared(PartitionedLog.open(tmp_path / "log"))
-    best = selection.best_first(model.candidates)
+    best = criterion.best_first(model.candidates)
     assert [one.score for one in best] == [100, 100]
     assert best[0].settings["reg"] == 0 and "on all interactions" in (best[0].error or "")
     assert model.selected["reg"] == best[1].settings["reg"] == 5

@@ -19,15 +19,16 @@ from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAE, InfiniteAEPlus, load
 from infrec.models.base import Recommender
-from infrec.models.infinite_ae_plus import LADDERS, START
-from infrec.models.infinite_ae_plus_search import search
+from infrec.models.infinite_ae_plus import LADDERS
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial
-from infrec.models.selection import cutoff
 from infrec.models.two_sides import ITEM_SIDE_USER_POWER, ItemSide, Scales, UserSide
+from infrec.search.criterion import cutoff
+from infrec.search.ladder import climb
 from infrec.splits import hide
 from tests.models.contract import RecommenderContract
 
-PLAIN = dict.fromkeys(LADDERS, 0.0) | {"reg": 3.0, "depth": 1, "item_reg": 1.0, "item_depth": 1}
+START = LADDERS.start
+PLAIN = dict.fromkeys(LADDERS.values, 0.0) | {"reg": 3.0, "depth": 1, "item_reg": 1.0, "item_depth": 1}
 FULL = {
     "reg": 2.0,
     "depth": 2,
@@ -164,14 +165,15 @@ class Landscape:
     def quality(self, s: dict[str, Any]) -> np.ndarray:
         self.calls += 1
         away = sum(
-            abs(LADDERS[name].index(s[name]) - LADDERS[name].index(best)) for name, best in self.top.items()
+            abs(LADDERS.values[name].index(s[name]) - LADDERS.values[name].index(best))
+            for name, best in self.top.items()
         )
         return self.offsets - self.slope * away + self.noise * self.rng.normal(size=400)
 
 
 def test_it_climbs_to_the_top() -> None:
     top = {"reg": 20.0, "depth": 1, "item_weight": 1.0, "popularity_power": 0.3, "user_power": 0.0}
-    best, candidates = search([Landscape(top)], LADDERS, START, {})  # type: ignore[list-item]
+    best, candidates = climb([Landscape(top)], LADDERS, {})
     assert {name: best[name] for name in top} == top
     assert len(candidates) < 50
 
@@ -183,8 +185,8 @@ def test_noise_leaves_it_where_it_began() -> None:
     for seed in range(20):
         flat = Landscape({}, noise=3.0)
         flat.rng = np.random.default_rng(seed)
-        best, candidates = search([flat], LADDERS, START, {})  # type: ignore[list-item]
-        kept += sum(best[name] == START[name] for name in LADDERS)
+        best, candidates = climb([flat], LADDERS, {})
+        kept += sum(best[name] == START[name] for name in LADDERS.values)
         winner = max((c for c in candidates if c.score is not None), key=lambda c: c.score or 0.0)
         moved_by_argmax += dict(winner.settings) != dict(START)
     assert kept / 20 > 5.0  # of eight settings
@@ -205,7 +207,7 @@ def test_the_budget_is_kept(small_log: Interactions) -> None:
 
 def test_poor_candidates_are_spared_the_other_trials() -> None:
     first, second = Landscape({"reg": 5.0, "depth": 1}, slope=5.0), Landscape({"reg": 5.0, "depth": 1})
-    _, candidates = search([first, second], LADDERS, START, {})  # type: ignore[list-item]
+    _, candidates = climb([first, second], LADDERS, {})
     assert second.calls < first.calls
     spared = [c for c in candidates if c.dropped]
     assert len(spared) == first.calls - second.calls

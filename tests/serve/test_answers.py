@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
-from infrec.models.infinite_ae_plus import START
+from infrec.models.infinite_ae_plus import LADDERS
 from infrec.serve.answers import explain, recommend
 from infrec.serve.catalogue import Catalogue
 from infrec.serve.errors import Problem
@@ -57,7 +57,9 @@ def test_a_batch_gives_everybody_what_they_get_alone_to_the_last_bit(
     served: Served, films: Interactions, tmp_path: Path, kind: str
 ) -> None:
     if kind != "infinite-ae":
-        other = InfiniteAEPlus(**START) if kind == "infinite-ae-plus" else InfiniteAE(reg=5, dtype=kind)
+        other = (
+            InfiniteAEPlus(**LADDERS.start) if kind == "infinite-ae-plus" else InfiniteAE(reg=5, dtype=kind)
+        )
         other.fit(films).save(tmp_path / "other")
         served = load(Source("other", tmp_path / "other"))
     rng = np.random.default_rng(1)

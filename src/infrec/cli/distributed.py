@@ -76,11 +76,9 @@ def _fit(
         model = InfiniteAE(**settings).fit_prepared(dataset, team=team, progress=progress)
     with watch("save"):
         read = model.about["read"]
-        model.about["processes"] = everybody(
-            team, read | {"start_rss_mb": before, "peak_rss_mb": machine.peak_rss_mb()}
-        )
+        processes = everybody(team, read | {"start_rss_mb": before, "peak_rss_mb": machine.peak_rss_mb()})
+        model = model.with_about(processes=processes, launcher=here.launcher)
         if here.index == 0:
-            model.about |= {"launcher": here.launcher}
             model.save(out)
         _part(team, here)
     if here.index:

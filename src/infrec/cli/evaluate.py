@@ -18,7 +18,7 @@ from infrec.report import numbers
 if TYPE_CHECKING:
     from infrec.data import Interactions
     from infrec.models import Recommender
-    from infrec.search import SearchResult
+    from infrec.search import Tuned
     from infrec.splits import Split
 
 
@@ -131,7 +131,7 @@ def evaluate(
         documents = []
         for each in models:
             fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
-            space = None if search is None else options.search_space(each, fixed)
+            space = None if search is None else _search_space(each, fixed)
             choosing = Choosing(no_search, search, space, seed)
             document = {"dataset": data} | _measure(
                 each, split, train, protocol, choosing, sample_users, load_seconds, progress
@@ -145,6 +145,13 @@ def evaluate(
         console.emit(documents[0] if len(documents) == 1 else {"dataset": data, "results": documents})
     else:
         show(documents, log, split.name)
+
+
+def _search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
+    """The search space of a model trained by epochs, without the settings that `--set` fixes; else None."""
+    if model.strategy != "halving":
+        return None  # its open settings are "auto"
+    return {name: values for name, values in model.search_space.items() if name not in fixed}
 
 
 def _split(
@@ -248,9 +255,9 @@ def fit_for(
     train: Interactions | None,
     choosing: Choosing,
     progress: Progress,
-) -> SearchResult:
+) -> Tuned[Recommender]:
     """The model fitted on the train part (or on `train`), settings chosen on validation, and those tried."""
-    from infrec.search import SearchResult, tune
+    from infrec.search import tune
 
     fit_on = split.train if train is None else train
     # Other users than the split's: their own histories say nothing about whom validation asks for.
@@ -263,13 +270,9 @@ def fit_for(
         no_search = True
     if no_search:
         model = model.with_settings(**{name: model.fallback[name] for name in model.auto_settings})
-        if split.val.n_interactions:  # which early stopping looks at
-            model = model.early_stop_on(split.val, context)
-        fitted = model.fit(fit_on, progress=progress)
-        return SearchResult(fitted, fitted.selected, [], 0.0)
     return tune(
         model,
-        (fit_on, split.val),
+        (fit_on, None if no_search and not split.val.n_interactions else split.val),
         space=choosing.space,
         context=context,
         seconds=choosing.seconds,

@@ -104,7 +104,7 @@ def fit(
                 split = holdout(log, seed=seed)
                 train, validation = split.train, split.val
             if centres is None:
-                place = {} if checkpoint is None else {"checkpoint": checkpoint}
+                place: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
                 recommender.fit(train, validation=validation, progress=progress, **place)
             else:
                 from infrec.data import Summary

@@ -162,9 +162,7 @@ def merge(
     how: Duplicates,
 ) -> tuple[sp.csr_array, NDArray[np.intp]]:
     """Sorted pairs as canonical CSR, and where each stored pair occurred first."""
-    new = np.ones(len(u), bool)
-    new[1:] = (u[1:] != u[:-1]) | (i[1:] != i[:-1])
-    first = np.flatnonzero(new)
+    first = np.flatnonzero(begins_pair(u, i))
     if how == "sum" and len(first) < len(u):
         with np.errstate(over="ignore"):
             data = (
@@ -179,11 +177,25 @@ def merge(
             )
     else:
         data = np.ones(len(first), np.float32) if w is None else w[first]
-    indptr = np.zeros(shape[0] + 1, np.int32 if len(first) < 2**31 else np.int64)
-    np.cumsum(np.bincount(u[first], minlength=shape[0]), out=indptr[1:])
-    matrix = sp.csr_array((data, i[first].astype(indptr.dtype), indptr), shape=shape)
+    return sorted_csr(u[first], i[first], data, shape), first
+
+
+def begins_pair(user: NDArray[Any], item: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a sorted list of pairs comes to another pair."""
+    new = np.ones(len(user), bool)
+    new[1:] = (user[1:] != user[:-1]) | (item[1:] != item[:-1])
+    return new
+
+
+def sorted_csr(
+    user: NDArray[Any], item: NDArray[Any], weight: NDArray[Any], shape: tuple[int, int]
+) -> sp.csr_array:
+    """Sorted pairs, each once, as canonical CSR."""
+    indptr = np.zeros(shape[0] + 1, np.int32 if len(item) < 2**31 else np.int64)
+    np.cumsum(np.bincount(user, minlength=shape[0]), out=indptr[1:])
+    matrix = sp.csr_array((weight, item.astype(indptr.dtype, copy=False), indptr), shape=shape)
     matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return matrix, first
+    return matrix
 
 
 def own_info(

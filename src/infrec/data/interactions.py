@@ -81,6 +81,30 @@ class Interactions:
 
     # ---- ways in ------------------------------------------------------------------------------------------
     @classmethod
+    def read(cls, path: Any, **options: Any) -> Interactions:
+        """Read a file or a folder: delimited text, Parquet, a publisher's folder or zip, a prepared dataset.
+
+        Args:
+            path: the file or the folder.
+            options: columns and rules by name, as `infrec.data.read.read` documents them.
+        """
+        from infrec.data.read import read
+
+        return read(path, **options)
+
+    @classmethod
+    def from_frame(cls, frame: Any, **options: Any) -> Interactions:
+        """From any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
+
+        Args:
+            frame: the dataframe, one row per interaction; or a mapping of columns.
+            options: columns and rules by name, as `infrec.data.read.from_frame` documents them.
+        """
+        from infrec.data.read import from_frame
+
+        return from_frame(frame, **options)
+
+    @classmethod
     def from_csr(
         cls,
         matrix: Any,

@@ -6,14 +6,11 @@ Three passes, of which only the first reads the source:
    are kept. Afterwards all ids are sorted (numbers by value, texts by code point), which gives every user a
    row and every item a column, whatever the order or the blocks in which the rows came.
 2. Users are cut into ranges of about equally many rows. The scratch file is read again and each row goes to
-the
-   scratch file of its range.
+   the scratch file of its range.
 3. Each range is sorted by user and item, repeated pairs are merged, and it is written as one Parquet file.
 
 All of it happens in a hidden folder beside the target, which takes the target's place at the end: a process
 that is killed, or a disk that is full, leaves the old dataset and nothing else to be seen.
-
-One partition of a prepared dataset: the rows of a range of users, sorted, merged, written as Parquet.
 """
 
 from __future__ import annotations
@@ -106,7 +103,6 @@ def prepare(
         _second_pass(scratch / "rows", kind, found.sizes, user_number, item_number, place, names, progress)
         (scratch / "rows").unlink()
         shape = (len(users), len(columns))
-        ends = np.append(np.flatnonzero(np.diff(place)) + 1, len(users))
         done = _third_pass(folder, names, kind, place, shape, options, threads, progress)
         repeats = sum(found.sizes) - sum(one.pairs for one in done)
         notes = rules.notes
@@ -147,15 +143,7 @@ def prepare(
             "weighted": any(one.weighted for one in done),
             "times": "time" in (kind.names or ()),
             "split": "part" in (kind.names or ()),
-            "partitions": [
-                {
-                    "file": one.file,
-                    "first_user": int(end - len(one.per_user)),
-                    "users": len(one.per_user),
-                    "rows": one.rows,
-                }
-                for one, end in zip(done, ends, strict=True)
-            ],
+            "partitions": [one.facts for one in done],
         }
     return Path(out)
 
@@ -305,10 +293,9 @@ def _info(tables: list[pa.Table], numbers: list[NDArray[np.int32]], n_items: int
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """One written partition: rows of its file, distinct pairs, and interactions by user and by item."""
+    """One written partition: distinct pairs, and interactions by user and by item."""
 
-    file: str
-    rows: int
+    facts: dict[str, Any]  # file, first user, users and rows: its entry in the manifest
     pairs: int
     weighted: bool
     per_user: NDArray[np.int64]
@@ -329,10 +316,10 @@ def write(
     if "part" in columns:
         # A pair may stand in several parts, once in each; the first one tells its time.
         part = columns["part"]
-        key = np.flatnonzero(_new(user, item))
+        key = np.flatnonzero(assemble.begins_pair(user, item))
         order = np.lexsort((np.arange(len(part)), part, np.repeat(key, np.diff(np.append(key, len(part))))))
         new = np.ones(len(order), bool)
-        new[1:] = _new(user[order], item[order])[1:] | (part[order][1:] != part[order][:-1])
+        new[1:] = assemble.begins_pair(user[order], item[order])[1:] | (part[order][1:] != part[order][:-1])
         values = np.ones(len(order), np.float32) if weight is None else weight[order]
         starts = np.flatnonzero(new)
         kept = order[starts]
@@ -354,17 +341,9 @@ def write(
         pa.table(table), path, compression="zstd", use_dictionary=plain or False, column_encoding=encodings
     )
     return Written(
-        path.name,
-        len(user),
+        {"file": path.name, "first_user": first, "users": users, "rows": len(user)},
         int(matrix.nnz),
         weighted,
         np.diff(matrix.indptr).astype(np.int64),
         np.bincount(matrix.indices, minlength=items),
     )
-
-
-def _new(user: NDArray[Any], item: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where a sorted list of pairs comes to another pair."""
-    new = np.ones(len(user), bool)
-    new[1:] = (user[1:] != user[:-1]) | (item[1:] != item[:-1])
-    return new

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.contents import Artifact, fits, read_table
+from infrec.data.assemble import begins_pair, sorted_csr
 from infrec.data.interactions import PARTS, Interactions, ReadReport
 from infrec.data.partition_writer import KIND
 from infrec.data.vocabulary import Vocabulary
@@ -87,7 +88,7 @@ class PartitionedLog:
         for number in range(len(self.partitions)) if partitions is None else partitions:
             facts = self.partitions[number]
             _, (user, item, weight, _) = self._read(facts, ("user", "item", "weight", "part"))
-            yield _csr(user - facts["first_user"], item, weight, (facts["users"], len(self.items)))
+            yield sorted_csr(user - facts["first_user"], item, weight, (facts["users"], len(self.items)))
 
     def rows(self, users: Sequence[int] | NDArray[np.integer]) -> sp.csr_array:
         """The histories of these users (row numbers; −1: an empty one), read from their partitions alone."""
@@ -124,7 +125,7 @@ class PartitionedLog:
                 inside = rows["part"] == place
                 own = (facts["users"], shape[1])
                 local = rows["user"][inside] - facts["first_user"]
-                found[name].append(_csr(local, rows["item"][inside], rows["weight"][inside], own))
+                found[name].append(sorted_csr(local, rows["item"][inside], rows["weight"][inside], own))
             progress(f"reading {self.folder.name}", number + 1, len(self.partitions))
         matrix = sp.csr_array((data, indices, indptr), shape=shape)
         matrix.has_sorted_indices = matrix.has_canonical_format = True
@@ -174,8 +175,7 @@ class PartitionedLog:
         user, item, weight = rows["user"], rows["item"], rows["weight"]
         if "part" not in rows:
             return user, item, weight, np.arange(len(user))
-        new = np.ones(len(user), bool)
-        new[1:] = (user[1:] != user[:-1]) | (item[1:] != item[:-1])
+        new = begins_pair(user, item)
         first = np.flatnonzero(new)
         if self.manifest["duplicates"] != "sum":
             return user[first], item[first], weight[first], first
@@ -209,13 +209,3 @@ def _check(found: Artifact, n_users: int) -> None:
         raise found.unsound("it does not tell how it was prepared")
     if not isinstance(manifest["split"], bool) or not isinstance(manifest["times"], bool):
         raise found.unsound("it does not tell which columns it has")
-
-
-def _csr(
-    user: NDArray[Any], item: NDArray[Any], weight: NDArray[Any], shape: tuple[int, int]
-) -> sp.csr_array:
-    indptr = np.zeros(shape[0] + 1, np.int32 if len(item) < 2**31 else np.int64)
-    np.cumsum(np.bincount(user, minlength=shape[0]), out=indptr[1:])
-    matrix = sp.csr_array((weight, item.astype(indptr.dtype, copy=False), indptr), shape=shape)
-    matrix.has_sorted_indices = matrix.has_canonical_format = True
-    return matrix

@@ -16,7 +16,7 @@ from infrec.data.assemble import assemble, item_info, number
 from infrec.data.interactions import Interactions
 from infrec.data.parsing import encode
 from infrec.data.read_options import Duplicates, ReadOptions
-from infrec.data.sources import ParquetSource, Source, TableSource, missing
+from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.data.text import TextSource
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
@@ -113,7 +113,7 @@ def sources(path: str | os.PathLike[str], wanted: list[str] | None = None) -> tu
         raise DataError("the path is empty; expected a file, a directory or the name of a dataset.")
     path = Path(path).expanduser()
     if not path.exists():
-        raise missing(path)
+        raise _missing(path)
     if partitioned.is_partitioned(path):
         raise DataError(f"{path.name} is a prepared dataset already; use it as DATA, as it is.")
     try:
@@ -144,6 +144,15 @@ def items_source(items: Any) -> Source:
     if isinstance(items, (str, os.PathLike)):
         return sources(items)[0]
     return TableSource(items, "the items")
+
+
+def _missing(path: Path) -> DataError:
+    """There is no such file: what is near it."""
+    folder = path.parent
+    near = sorted(p.name for p in folder.iterdir())[:200] if folder.is_dir() else []
+    alike = [name for name in near if name.lower().startswith(path.stem.lower()[:3])]
+    hint = f"; the folder has {col.listed(alike, 4)}" if alike else ""
+    return DataError(f"there is no file or directory {str(path)!r}{hint}: check the path.")
 
 
 def read_catalogue(path: Path) -> tuple[Vocabulary, pa.Table | None]:

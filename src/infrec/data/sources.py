@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from infrec.data.columns import listed, once
+from infrec.data.columns import once
 from infrec.errors import DataError
 
 BLOCK = 1 << 22  # rows in memory at a time when a source is read block by block
@@ -244,12 +244,3 @@ def _first_line(error: BaseException) -> str:
     return (
         str(error).strip().splitlines()[0][:160].rstrip(".") if str(error).strip() else type(error).__name__
     )
-
-
-def missing(path: Path) -> DataError:
-    """There is no such file: what is near it."""
-    folder = path.parent
-    near = sorted(p.name for p in folder.iterdir())[:200] if folder.is_dir() else []
-    alike = [name for name in near if name.lower().startswith(path.stem.lower()[:3])]
-    hint = f"; the folder has {listed(alike, 4)}" if alike else ""
-    return DataError(f"there is no file or directory {str(path)!r}{hint}: check the path.")

@@ -286,11 +286,13 @@ def _judge(train: Interactions, val: Interactions) -> Callable[[Summary], float]
     Users and list length are those of `_full_quality`: with fewer than 500 items the lists are shorter.
     """
     from infrec.models import InfiniteAE
-    from infrec.models.selection import validation_score
+    from infrec.search.criterion import Criterion
+
+    criterion = Criterion(val.matrix, train.matrix)
 
     def of(summary: Summary) -> float:
         model = InfiniteAE(reg=summary.about["reg"], depth=summary.about["settings"]["depth"]).fit(summary)
-        return validation_score(model, val.matrix, context=train.matrix)
+        return criterion(model)
 
     return of
 

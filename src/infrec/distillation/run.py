@@ -18,7 +18,7 @@ from infrec.distillation.batches import UserBatches
 from infrec.distillation.leave_one_out import MOST_ITEMS, LeaveOneOutTargets
 from infrec.distillation.loop import Data, Distillation, OnValidate, Track
 from infrec.distillation.settings import DistillSettings
-from infrec.kernels import device_arrays, devices
+from infrec.kernels import device_arrays
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -174,14 +174,17 @@ def finite(row: dict[str, float]) -> dict[str, float | None]:
 
 
 def _require_memory(train: sp.csr_array, settings: DistillSettings) -> None:
+    """Refuse what would not fit in main memory beside the log.
+
+    Twelve arrays of the summary's size (logits, their mean, Adam's two, gradients, X̂, α, …), α for every λ of
+    a validation, a step's users and the validation users as bytes, and what JAX compiles. Where targets come
+    from a model of items: its products, factor and inverse, and the targets in half precision.
+    """
     users, items = train.shape
-    needed = devices.distillation(
-        settings.users,
-        items,
-        batch=min(settings.batch or users, users),
-        judges=users,
-        regs=len(settings.reg_grid),
-        modelled=min(items, MOST_ITEMS) if settings.targets == "others" else 0,
-    )
+    batch = min(settings.batch or users, users)
+    needed = 4 * settings.users * items * (12 + len(settings.reg_grid))
+    needed += items * (3 * batch + min(users, 20_000)) + 240_000_000
+    if settings.targets == "others":
+        needed += 16 * min(items, MOST_ITEMS) ** 2 + 2 * batch * items
     what = f"distilling {settings.users:,} users × {items:,} items"
     machine.require_memory(needed, what, "use fewer synthetic users, or a smaller batch")

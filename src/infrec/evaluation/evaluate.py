@@ -11,7 +11,6 @@ import numpy as np
 from infrec import machine, metrics
 from infrec.errors import ConfigError, DataError
 from infrec.evaluation.intervals import intervals_of
-from infrec.kernels import devices
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.splits import Split
@@ -113,7 +112,7 @@ def evaluate(
     lengths = tuple(dict.fromkeys(k))
     n = split.train.n_users if people is None else len(people)
     machine.require_memory(
-        devices.evaluation(n, split.train.n_items, split.test.n_interactions * n // split.train.n_users),
+        memory_needed(n, split.train.n_items, split.test.n_interactions * n // split.train.n_users),
         f"an evaluation of {n:,} users",
         "measure on a sample of them (sample_users; `--sample-users 100000`)",
     )
@@ -252,3 +251,17 @@ class _Tally:
             item_held_out=np.bincount(self.held_out.indices, minlength=len(self.item_counts)),
             auc_contributions=contributions,
         )
+
+
+def memory_needed(users: int, items: int, held_out: int, *, batch: int = 64 << 20) -> int:
+    """Bytes of an evaluation beside the data and the model.
+
+    Always: 14 numbers for each user and the scores that the pooled AUC compares (50 negatives and the
+    held-out items of each user). At the worst, either a batch of scores with its copies while the negatives
+    of a block of users are drawn, or at the end the AUC's sorted copy, the scores' users and a chunk's ranks.
+    """
+    compared = held_out + 50 * users
+    negatives = 8 * 50 * min(users, 1 << 18)
+    drawing = 3 * max(batch, 4 * 16 * items) + 4 * negatives
+    comparing = negatives + 8 * compared + 36 * min(compared, 1 << 22)
+    return 14 * 8 * users + 4 * compared + max(drawing, comparing)

@@ -32,8 +32,6 @@ _ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
 _KEPT_FROM = "jax_persistent_cache_min_compile_time_secs"
 _JAX_KEEPS_FROM, _WE_KEEP_FROM = 1.0, 0.05
 
-_RUNTIME = 40_000_000  # what JAX compiles and keeps for exchanging arrays between processes
-
 
 @cache
 def device() -> str | None:
@@ -51,7 +49,13 @@ def device() -> str | None:
 
 
 def kernel_ridge(x: sp.csr_array, kernel: gram.Kernel, dtype: str) -> ridge.KernelRidge:
-    """Kernel ridge on the rows of `x`. float64 stays on the CPU: JAX would need its global x64 switch."""
+    """Kernel ridge on rows that are their own targets, on the CPU or on an accelerator.
+
+    Args:
+        x: the rows.
+        kernel: the kernel between them.
+        dtype: `float32`, or `float64`, which stays on the CPU: JAX would need its global x64 switch.
+    """
     if not use_accelerator(x.shape[0], dtype):
         return ridge.LapackRidge(x, kernel, dtype)
     n, d = x.shape
@@ -78,7 +82,13 @@ def item_ridge(x: sp.csr_array) -> ridge.ItemRidge | ridge_gpu.TiledItemRidge:
 
 
 def nystrom_features(rows: sp.csr_array, kernel: gram.Kernel, dtype: str) -> nystrom.Features:
-    """Features over these centres; where there is an accelerator, their sums are formed and solved on it."""
+    """Nyström features; where there is an accelerator, their sums are formed and solved on it.
+
+    Args:
+        rows: the centres.
+        kernel: the kernel between them and all rows.
+        dtype: of features and α; `float64` stays on the CPU.
+    """
     there = dtype == "float32" and device() is not None
     return (nystrom_gpu.DeviceFeatures if there else nystrom.Features).of(rows, kernel, dtype=dtype)
 
@@ -227,44 +237,6 @@ def nystrom_fit(
     return 8 * (2 * square + wide) + itemsize * square + max(one_pass, solve)
 
 
-def streamed_fit(
-    centres: int,
-    items: int,
-    *,
-    processes: int = 1,
-    itemsize: int = 4,
-    kept: int = 0,
-    rows: int = 0,
-    stored: int = 0,
-) -> int:
-    """Bytes of a fit from partitions in one of several processes, the same however many partitions there are.
-
-    As `nystrom_fit`, with this process's share of the items; what is exchanged at a time; a partition of
-    `rows` users and `stored` interactions as it is read; and `kept` kernel rows of this process's judges.
-    """
-    square, own = centres * centres, centres * (-(-items // processes))
-    block = min(nystrom.block_size(centres), rows or nystrom.block_size(centres))
-    several = processes > 1
-    exchanged = 4 * itemsize * centres * min(items, 1024) if several else 0
-    one_pass = itemsize * (square + block * centres) + exchanged + 40 * stored
-    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
-    solve += itemsize * ((2 if kept else 1) * own + kept * centres)
-    last = itemsize * (own + centres * items) if several else 0
-    runtime = _RUNTIME if several else 0
-    return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + runtime
-
-
-def distillation(users: int, items: int, *, batch: int, judges: int, regs: int = 8, modelled: int = 0) -> int:
-    """Bytes of a distillation on the CPU beside the log.
-
-    Twelve arrays of the summary's size (logits, their mean, Adam's two, gradients, X̂, α, …), α for every λ of
-    a validation, a step's users and the validation users as bytes, and what JAX compiles. modelled: items of
-    the model that targets come from: its products, factor and inverse, and the targets in half precision.
-    """
-    targets = 16 * modelled * modelled + (2 * batch * items if modelled else 0)
-    return 4 * users * items * (12 + regs) + items * (3 * batch + min(judges, 20_000)) + 240_000_000 + targets
-
-
 def nystrom_on_device(centres: int, items: int, *, block: int) -> int:
     """Bytes of a Nyström fit on an accelerator. In the pass: the sums as pairs of float32 and a block's share
     of them, the whitening matrix, the centres' rows, and a block of rows with its kernel and features. In the
@@ -272,20 +244,6 @@ def nystrom_on_device(centres: int, items: int, *, block: int) -> int:
     square, wide = centres * centres, centres * items
     one_pass = 4 * (4 * square + 3 * wide + 4 * block * centres) + 2 * (wide + block * items)
     return max(one_pass, 8 * (5 * square + centres * min(items, 4096)))
-
-
-def evaluation(users: int, items: int, held_out: int, *, batch: int = 64 << 20) -> int:
-    """Bytes of an evaluation beside the data and the model.
-
-    Always: 14 numbers for each user and the scores that the pooled AUC compares (50 negatives and the
-    held-out items of each user). At the worst, either a batch of scores with its copies while the negatives
-    of a block of users are drawn, or at the end the AUC's sorted copy, the scores' users and a chunk's ranks.
-    """
-    compared = held_out + 50 * users
-    negatives = 8 * 50 * min(users, 1 << 18)
-    drawing = 3 * max(batch, 4 * 16 * items) + 4 * negatives
-    comparing = negatives + 8 * compared + 36 * min(compared, 1 << 22)
-    return 14 * 8 * users + 4 * compared + max(drawing, comparing)
 
 
 def users_that_fit(items: int, *, itemsize: int = 4, alphas: int = 3, free: int | None = None) -> int:

@@ -92,7 +92,14 @@ def array_module(array: Any) -> Any:
 def kernel_matrix(
     kernel: Kernel, x: sp.csr_array, y: sp.csr_array | None = None, *, dtype: DTypeLike = np.float32
 ) -> Float[np.ndarray, "n m"]:
-    """K(x_i, y_j) for all rows; without `y`, between the rows of `x`: symmetric, with the exact diagonal."""
+    """K(x_i, y_j) for all rows.
+
+    Args:
+        kernel: the kernel.
+        x: rows.
+        y: other rows; without them the result is between the rows of `x`: symmetric, with the exact diagonal.
+        dtype: of the products and of the result.
+    """
     dtype = np.dtype(dtype)
     d = x.shape[1]
     xx = squared_norms(x, dtype)

@@ -111,7 +111,7 @@ class TiledRidge:
         """α = (L Lᵀ)⁻¹ D X, a block of items at a time, in main memory unless it stays on the device."""
         if self._stays:
             alpha = self._solve_block(0, row_scale)
-            ridge.require_finite(_total()(alpha), self.n, "float32")
+            ridge.require_finite(alpha.sum(), self.n, "float32")
             return alpha
         alpha = np.empty((self.n, self.d), np.float32)
         waiting: tuple[slice, Any] | None = None
@@ -311,13 +311,6 @@ def _steps(t: int, tuned: bool) -> SimpleNamespace:
         forward=compiled(forward, tuned=tuned, donate_argnums=1),
         backward=compiled(backward, tuned=tuned, donate_argnums=1),
     )
-
-
-@cache
-def _total() -> Callable[..., Any]:
-    import jax.numpy as jnp
-
-    return compiled(jnp.sum, tuned=False)
 
 
 @cache

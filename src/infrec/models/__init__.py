@@ -25,7 +25,7 @@ _REGISTRY = {
 }
 _CLASSES = {name: module for module, name in _REGISTRY.values()} | {
     "Recommender": "infrec.models.base",
-    "Candidate": "infrec.models.selection",
+    "Candidate": "infrec.search.criterion",
     "Explanation": "infrec.models.explanation",
 }
 NAMES: tuple[str, ...] = tuple(_REGISTRY)

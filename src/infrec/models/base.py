@@ -7,6 +7,7 @@ import inspect
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
@@ -20,11 +21,11 @@ from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models import lists, storage
-from infrec.models.selection import Candidate, best_first, select
+from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
+from infrec.search.criterion import Candidate
+from infrec.search.tune import Strategy, tune
 from infrec.settings import AUTO, Settings
-
-INNER_SEED = 42
 
 OnUnknown = Literal["popular", "skip", "error"]
 
@@ -32,13 +33,15 @@ OnUnknown = Literal["popular", "skip", "error"]
 class Recommender(ABC):
     """A model is made with settings, fitted on `Interactions`, then asked about users or histories.
 
-    A concrete model writes `_fit`, `_score`, `_similarity`, `_arrays` and `_restore`; it overrides `path` and
-    `fitted_scores` where sharing work or knowing the training users makes them cheaper.
+    A concrete model has `settings_type` and `state_type`, and writes `_fit`, `_score` and `_similarity`; it
+    overrides `path` and `fitted_scores` where sharing work or knowing the training users makes them cheaper.
     """
 
     name: ClassVar[str]
+    label: ClassVar[str] = ""  # its name for people; `name` unless given
+    strategy: ClassVar[Strategy] = "grid"  # how its settings are searched
     settings_type: ClassVar[type[Settings]]  # its fields are the constructor's arguments
-    settings: Any  # of that type
+    state_type: ClassVar[type[State]] = State
     search_space: ClassVar[
         Mapping[str, tuple[Any, ...]]
     ]  # the values to try of each setting that can be searched
@@ -55,16 +58,18 @@ class Recommender(ABC):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self.settings_type.check_names(settings, self.name)
-        self.settings = self.settings_type(*args, **settings)
-        self.candidates: list[Candidate] = []
-        self.about: dict[str, Any] = {}  # what the model decided by itself, and why
-        self._log: Interactions | None = None
-        self._asked: tuple[Any, Any] | None = None  # the settings before and after the last fit
+        self._requested = self.settings_type(*args, **settings)
+        self._fitted: Fitted | None = None
 
     # ---- settings ------------------------------------------------------------------------------------------
     def with_settings(self, **changes: Any) -> Self:
         """An unfitted variant."""
         return type(self)(**(self.settings.to_dict() | changes))
+
+    @property
+    def settings(self) -> Any:
+        """The settings in use, of `settings_type`: those of the fit, or as requested before one."""
+        return self._requested if self._fitted is None else self._fitted.settings
 
     @property
     def selected(self) -> dict[str, Any]:
@@ -106,54 +111,35 @@ class Recommender(ABC):
         interactions: Interactions,
         *,
         validation: Interactions | None = None,
+        context: sp.csr_array | None = None,
+        seconds: float | None = None,
         progress: Progress = silent,
     ) -> Self:
-        """Fit in place. "auto" settings are chosen on `validation` (HR@100), which is never trained on.
+        """Fit in place, whole or not at all; fitted again, a model chooses again.
 
-        Without `validation` they are chosen on an inner holdout, and the model is then fitted on everything.
-        Fitted again, a model chooses again.
+        Args:
+            interactions: The log to fit on.
+            validation: "auto" settings are chosen on it, and it is never trained on. Without it they are
+                chosen on an inner holdout, and the model is then fitted on everything.
+            context: The validation users' histories, where they are not the users of `interactions`.
+            seconds: Begin no further candidate after that time.
+            progress: Called while it works.
         """
-        if interactions.n_interactions == 0:
-            raise DataError(f"there are no interactions to fit {self.name} on; expected at least one.")
-        if (asked := self._as_asked()) is not self:
-            return self._take_over(
-                Recommender.fit(asked, interactions, validation=validation, progress=progress)
-            )
-        self._check_size(interactions)
-        variants = self.variants(self.space_for(interactions))
-        if len(variants) == 1:
-            model = self if validation is None else self.early_stop_on(validation)
-            return self._become(model._fitted(interactions, variants[0], progress), [])
-        if validation is not None and validation.n_interactions:
-            chosen = select(self, interactions, validation, variants, progress=progress)
-            return self._become(chosen.model, chosen.candidates)
-        inner = None if validation is not None else inner_holdout(interactions)
-        if inner is None:  # nothing to choose by
-            settings = {name: self.fallback[name] for name in variants[0]}
-            reason = "used as it is: no user has enough interactions to hold one out"
-            return self._become(
-                self._fitted(interactions, settings, progress), [Candidate(settings, error=reason)]
-            )
-        chosen = select(self, *inner, variants, progress=progress)
-        candidates = chosen.candidates
-        del chosen, inner  # the data twice is enough
-        ranked = best_first(candidates)
-        while True:
-            best = ranked.pop(0)
-            try:
-                return self._become(self._fitted(interactions, best.settings, progress), candidates)
-            except SolveError as failure:  # λ = 0, where two users differed only in what was hidden
-                if not ranked:
-                    raise
-                candidates[candidates.index(best)] = best.without_solution(str(failure))
+        model = copy.copy(self)
+        model._fitted = None
+        tuned = tune(model, (interactions, validation), context=context, seconds=seconds, progress=progress)
+        self._fitted = tuned.model._fitted
+        return self
 
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         """Fit one variant after the other; a failure is yielded, not raised. Override it to share work."""
         for changes in variants:
+            variant = self.with_settings(**changes)
+            variant._check_size(interactions)
             try:
-                yield dict(changes), self._fitted(interactions, changes, progress)
+                yield dict(changes), variant.with_fit(variant._fit(interactions, progress))
             except InfrecError as failure:
                 yield dict(changes), failure
 
@@ -164,37 +150,63 @@ class Recommender(ABC):
         """
         return self
 
-    def _fitted(self, interactions: Interactions, changes: Mapping[str, Any], progress: Progress) -> Self:
-        variant = self.with_settings(**changes)
-        variant._log = interactions
-        return variant._fit(interactions, progress)
+    def training(self, log: Interactions) -> Any:
+        """A training that can pause, of a model whose strategy is "halving"."""
+        raise NotImplementedError(self.name)
 
-    def _become(self, other: Recommender, candidates: list[Candidate]) -> Self:
-        """Take over what a fitted variant has learnt; a failed fit before this point has changed nothing."""
-        asked = self.settings
-        self._take_over(other)
-        self.candidates, self._asked = candidates, (asked, self.settings)
-        return self
+    def climb(
+        self,
+        log: Interactions,
+        validation: Interactions | None,
+        *,
+        context: sp.csr_array | None,
+        seconds: float | None,
+        progress: Progress,
+    ) -> tuple[dict[str, Any], list[Candidate]]:
+        """Settings found on a ladder, and what was tried, of a model whose strategy is "ladder"."""
+        raise NotImplementedError(self.name)
 
-    def _take_over(self, other: Recommender) -> Self:
-        self.__dict__ = dict(other.__dict__)
-        return self
-
-    def _as_asked(self) -> Self:
-        """The model with the settings that it had before a fit chose; itself where they are still its own."""
-        if self._asked is None or self._asked[0] == self.settings or self._asked[1] != self.settings:
-            return self
+    def with_fit(self, fitted: Fitted) -> Self:
+        """The model that a fit made; this one stays as it is."""
         other = copy.copy(self)
-        other.settings, other._asked = self._asked[0], None
+        other._fitted = fitted
         return other
+
+    def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
+        """The fitted model with the record of what was tried."""
+        return self.with_fit(replace(self.fitted, candidates=list(candidates)))
+
+    def with_about(self, **facts: Any) -> Self:
+        """The fitted model with more facts about how it was made."""
+        return self.with_fit(replace(self.fitted, about=self.about | facts))
 
     # ---- scores --------------------------------------------------------------------------------------------
     @property
+    def fitted(self) -> Fitted:
+        """Result of the last fit: settings, log, state, about and candidates."""
+        if self._fitted is None:
+            raise NotFittedError(f"this {self.name} model is not fitted; call fit(interactions) first.")
+        return self._fitted
+
+    @property
     def log(self) -> Interactions:
         """The log that the model was fitted on: its vocabularies and histories."""
-        if self._log is None:
-            raise NotFittedError(f"this {self.name} model is not fitted; call fit(interactions) first.")
-        return self._log
+        return self.fitted.log
+
+    @property
+    def state(self) -> Any:
+        """What was learnt, of `state_type`."""
+        return self.fitted.state
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the model decided by itself, and why."""
+        return {} if self._fitted is None else self._fitted.about
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The settings that the last fit tried."""
+        return [] if self._fitted is None else list(self._fitted.candidates)
 
     @property
     def knows_users(self) -> bool:
@@ -296,20 +308,35 @@ class Recommender(ABC):
         with artifact.understood():
             names = cls.settings_type.names()  # those of other versions are passed over
             model = cls(**{name: value for name, value in settings.items() if name in names})
-            model._log, model.candidates = log, candidates
-            model.about = dict(artifact.manifest.get("about", {}))
             if model.auto_settings:
                 raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
-            model._restore(artifact)
-        return model
+            about = dict(artifact.manifest.get("about", {}))
+            state = model._restore(artifact, log)
+            return model.with_fit(Fitted(model.settings, log, state, about, candidates))
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Arrays to store beside settings and histories."""
+        return self.state.arrays()
+
+    def _tables(self) -> dict[str, pa.Table]:
+        """Tables to store beside users, items and interactions."""
+        return {}
+
+    def _restore(self, artifact: Artifact, log: Interactions) -> Any:
+        """The state that `_arrays` gave, read by the methods of the artifact, which check it; or learnt again
+        where that is cheaper."""
+        return self.state_type.read(artifact, self.settings, log)
 
     # ---- what a concrete model writes ----------------------------------------------------------------------
     def _check_size(self, interactions: Interactions) -> None:  # noqa: B027 (most models need none)
         """Raise `MemoryBudgetError` before anything large is allocated, where a model can be too large."""
 
-    @abstractmethod
-    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
-        """Learn, with every setting fixed; return self."""
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
+        """Learn, with every setting fixed, and change nothing. A model writes this, or `path`."""
+        ((_, model),) = self.path(interactions, [{}], progress)
+        if isinstance(model, InfrecError):
+            raise model
+        return model.fitted
 
     @abstractmethod
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]: ...
@@ -318,36 +345,7 @@ class Recommender(ABC):
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
         """How alike every item is to this one."""
 
-    @abstractmethod
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Arrays to store beside settings and histories."""
-
-    def _tables(self) -> dict[str, pa.Table]:
-        """Tables to store beside users, items and interactions."""
-        return {}
-
-    @abstractmethod
-    def _restore(self, artifact: Artifact) -> None:
-        """Take back what `_arrays` gave, by the methods of the artifact, which check it; or learn it again
-        where that is cheaper."""
-
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())
-        fitted = f", fitted on {self._log!r}" if self._log is not None else ""
+        fitted = "" if self._fitted is None else f", fitted on {self.log!r}"
         return f"{type(self).__name__}({settings}{fitted})"
-
-
-def inner_holdout(interactions: Interactions) -> tuple[Interactions, Interactions] | None:
-    """A fifth of each user's interactions to choose by; None when no user has enough."""
-    from infrec.splits import holdout
-
-    try:
-        # Without the data's own parts: this is a holdout inside what we were given to train on. Without its
-        # times, which no model looks at and which are half of a large log's memory.
-        split = holdout(interactions.with_matrix(interactions.matrix), seed=INNER_SEED)
-    except DataError:
-        return None
-    held_out = split.val.with_matrix(split.val.matrix.maximum(split.test.matrix))
-    if not held_out.n_interactions or not split.train.n_interactions:
-        return None
-    return split.train, held_out

@@ -11,15 +11,16 @@ the logistic loss, it is the proxy of the sampler SVP-CF, which looks at it afte
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.gradient_model import GradientModel
+from infrec.models.gradient_model import GradientModel, GradientState
+from infrec.models.state import Fitted
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Auto, Settings, setting
 
@@ -76,12 +77,12 @@ class BiasOnly(GradientModel):
     def program(self, log: Interactions) -> Biases:
         return Biases()
 
-    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
         if self.settings.solver == "epochs":
             return super()._fit(interactions, progress)
-        self.settings = BiasSettings(self.settings.solver, self.settings.rate, 1, self.settings.seed)
-        self.parameters = exact(interactions.matrix)
-        return self
+        return Fitted(
+            replace(self.settings, epochs=1), interactions, GradientState(exact(interactions.matrix))
+        )
 
     def _size(self, log: Interactions) -> int:
         return log.n_users + log.n_items
@@ -94,9 +95,9 @@ class BiasOnly(GradientModel):
         users = trained["users"][: log.n_users]
         return {"all": trained["all"] + users.mean(), "items": trained["items"][: log.n_items]}
 
-    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield "all", (1,)
-        yield "items", (self.log.n_items,)
+        yield "items", (log.n_items,)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """The user's bias is that of their history; where it was trained, that of the mean user."""

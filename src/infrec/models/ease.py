@@ -22,11 +22,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import machine
-from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import InfrecError, SolveError
 from infrec.kernels import gram, ridge
 from infrec.models.base import Recommender
+from infrec.models.state import Fitted, State, stored
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Auto, Settings, setting
 
@@ -46,16 +46,21 @@ class EASESettings(Settings):
     )
 
 
+@dataclass(frozen=True, eq=False)
+class EASEState(State):
+    """B, items × items: column i holds what each item of a history adds to the score of item i."""
+
+    weights: NDArray[np.float32] = stored("items", "items")
+
+
 class EASE(Recommender):
     """One hyper-parameter; the fit depends on the number of items, or of users where they are few."""
 
     name: ClassVar[str] = "ease"
     settings_type: ClassVar = EASESettings
+    state_type: ClassVar = EASEState
     settings: EASESettings
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._weights: NDArray[np.float32] | None = None
+    state: EASEState
 
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
@@ -70,32 +75,23 @@ class EASE(Recommender):
         progress("gram matrix", 1, 1)
         for changes in variants:
             model = self.with_settings(**changes)
-            model._log = interactions
             try:
                 reg = float(model.settings.reg)
                 if by_users is None:
-                    model._weights = by_items.weights(gram.Linear(), reg)
+                    weights = by_items.weights(gram.Linear(), reg)
                 else:
                     factor = ridge.factorise(by_users, reg=reg, scale="absolute", rows=x)
-                    model._weights = _from_users(factor, x)
+                    weights = _from_users(factor, x)
             except InfrecError as failure:
                 yield dict(changes), failure
             else:
-                yield dict(changes), model
-
-    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
-        for _, fitted in self.path(interactions, [{}], progress):
-            if isinstance(fitted, InfrecError):
-                raise fitted
-            self._weights = fitted._weights
-        return self
+                fitted = Fitted(model.settings, interactions, EASEState(weights))
+                yield dict(changes), model.with_fit(fitted)
 
     @property
     def weights(self) -> NDArray[np.float32]:
         """B, items × items: column i holds what each item of a history adds to the score of item i."""
-        _ = self.log  # raises when not fitted
-        assert self._weights is not None
-        return self._weights
+        return self.state.weights
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         return gram.sparse_times(histories, self.weights)
@@ -103,12 +99,6 @@ class EASE(Recommender):
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
         """The weight of each item in the score of this one: its column of B."""
         return self.weights[:, item]
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"weights": self.weights}
-
-    def _restore(self, artifact: Artifact) -> None:
-        self._weights = artifact.array("weights", self.log.n_items, self.log.n_items)
 
     def _check_size(self, interactions: Interactions) -> None:
         d = interactions.n_items

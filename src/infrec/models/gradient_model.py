@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -21,13 +21,13 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError
-from infrec.metrics.accuracy import truncated_ndcg
-from infrec.metrics.ranking import hits, top_k
-from infrec.models.base import Recommender, inner_holdout
-from infrec.models.selection import cutoff, validate_alignment
+from infrec.models.base import Recommender
+from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
-from infrec.randomness import generator
+from infrec.search.criterion import Judge, early_stopping
+from infrec.search.tune import Strategy
 from infrec.settings import AUTO, Auto, Settings, setting
+from infrec.splits import inner_holdout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,6 @@ RATE = (0.001, 0.006, 0.01)
 DROPOUT = (0.0, 0.3, 0.5)
 LAYERS = (1, 2, 3)
 _ITEMS_OF_A_USER = 10_000  # at most, of a log from which items are told apart
-_JUDGES = 2000, 16_000_000  # users and scores at most that early stopping looks at
 _RIDGE = 1e-3  # of the map that folds users in, relative to its mean diagonal
 
 
@@ -70,21 +69,37 @@ class DropoutSettings(GradientSettings):
     )
 
 
+@dataclass(frozen=True, eq=False)
+class GradientState(State):
+    """The trained parameters that scores need, by name."""
+
+    parameters: dict[str, NDArray[np.float32]]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return self.parameters
+
+
 class GradientModel(Recommender):
     """A model with a `Program` for the trainer. A concrete one writes `program`, `_adopt`, and its scores."""
 
+    strategy: ClassVar[Strategy] = "halving"
     traced: ClassVar[tuple[str, ...]] = ("rate", "dropout", "l2")
     every: ClassVar[int] = 5  # epochs between two validations
     patience: ClassVar[int] = 6  # validations without a better one before it stops
     most_epochs: ClassVar[int] = 300
     fallback_epochs: ClassVar[int] = 50  # where nothing can be held out
-    settings: Any
+    state_type: ClassVar = GradientState
+    state: GradientState
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._watch: tuple[Interactions, sp.csr_array | None] | None = None
+        self._early_stop_on: tuple[Interactions, sp.csr_array | None] | None = None
         self._checkpoint: Path | None = None
-        self.parameters: dict[str, NDArray[np.float32]] = {}
+
+    @property
+    def parameters(self) -> dict[str, NDArray[np.float32]]:
+        """The trained parameters that scores need, by name."""
+        return self.state.parameters
 
     # ---- what a concrete model writes ----------------------------------------------------------------------
     @abstractmethod
@@ -134,56 +149,68 @@ class GradientModel(Recommender):
         from infrec.models.trainer import Training
 
         self._check_size(log)
-        watched = () if self._watch is None else (self._watch[0].matrix, self._watch[1])
-        judged_by = [matrix for matrix in watched if matrix is not None]
-        return Training(self, log, checkpoint=checkpoint, judged_by=judged_by)
+        validation = () if self._early_stop_on is None else self._early_stop_on
+        judged_by = [part.matrix if isinstance(part, Interactions) else part for part in validation]
+        return Training(
+            self, log, checkpoint=checkpoint, judged_by=[each for each in judged_by if each is not None]
+        )
 
     def fit(
         self,
         interactions: Interactions,
         *,
         validation: Interactions | None = None,
+        context: sp.csr_array | None = None,
+        seconds: float | None = None,
         progress: Progress = silent,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
-        """Fit in place; `checkpoint` is a directory from which a killed fit goes on when called again."""
-        self._checkpoint = None if checkpoint is None else Path(checkpoint)
-        super().fit(interactions, validation=validation, progress=progress)
-        self._watch = self._checkpoint = None  # they belonged to this fit
+        """Fit in place, as every model does.
+
+        Args:
+            interactions: The log to fit on.
+            validation: Training stops early on it; without it, on an inner holdout.
+            context: The validation users' histories, where they are not the users of `interactions`.
+            seconds: Search the settings for so long; without it they are as they are.
+            progress: Called while it works.
+            checkpoint: A directory from which a killed fit goes on when called again.
+        """
+        model = copy.copy(self)
+        model._checkpoint = None if checkpoint is None else Path(checkpoint)
+        super(GradientModel, model).fit(
+            interactions, validation=validation, context=context, seconds=seconds, progress=progress
+        )
+        self._fitted = model._fitted
         return self
 
     def early_stop_on(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
         other = copy.copy(self)
-        other._watch = (validation, context)
+        other._early_stop_on = (validation, context)
         return other
 
     def with_settings(self, **changes: Any) -> Self:
         other = super().with_settings(**changes)
-        other._watch, other._checkpoint = self._watch, self._checkpoint
+        other._early_stop_on, other._checkpoint = self._early_stop_on, self._checkpoint
         return other
 
-    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
-        if self.settings.epochs != AUTO:
-            return self._take(self.training(interactions, checkpoint=self._place("fit")), None, progress)
-        if self._watch is not None and self._watch[0].n_interactions:
-            validate = watcher(interactions, *self._watch)
-            return self._take(self.training(interactions, checkpoint=self._place("fit")), validate, progress)
-        inner = None if self._watch is not None else inner_holdout(interactions)
-        if inner is None:
-            epochs = self.fallback_epochs
-        else:
-            chosen = self.training(inner[0], checkpoint=self._place("choose-epochs"))
-            epochs = chosen.run(None, watcher(*inner), progress).best_epoch
-        exact = self.with_settings(epochs=epochs)
-        exact._log = interactions
-        exact._take(exact.training(interactions, checkpoint=self._place("fit")), None, progress)
-        self.settings, self.parameters = exact.settings, exact.parameters
-        return self
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
+        model, judge = self, None
+        if self.settings.epochs == AUTO:
+            if self._early_stop_on is not None and self._early_stop_on[0].n_interactions:
+                judge = early_stopping(interactions, *self._early_stop_on)
+            else:
+                model = self.with_settings(epochs=self._epochs_inside(interactions, progress))
+        training = model.training(interactions, checkpoint=self._place("fit"))
+        return training.run(None, judge, progress).best.fitted
 
-    def _take(self, training: Training, validate: Any, progress: Progress) -> Self:
-        best = training.run(None, validate, progress).best
-        self.settings, self.parameters = best.settings, best.parameters
-        return self
+    def _epochs_inside(self, interactions: Interactions, progress: Progress) -> int:
+        """The epochs that are best on an inner holdout; a fixed number where nothing can be held out."""
+        inner = None if self._early_stop_on is not None else inner_holdout(interactions)
+        if inner is None:
+            return self.fallback_epochs
+        judge: Judge = early_stopping(*inner)
+        training = self.training(inner[0], checkpoint=self._place("choose-epochs"))
+        return training.run(None, judge, progress).best_epoch
 
     def _place(self, name: str) -> Path | None:
         return None if self._checkpoint is None else self._checkpoint / name
@@ -192,23 +219,20 @@ class GradientModel(Recommender):
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]], epochs: int
     ) -> Self:
         """The fitted model that these parameters of the trainer make."""
-        other = self.with_settings(epochs=max(1, epochs))
-        other._log, other._watch = log, None
-        kept = self._adopt(log, trained)
-        other.parameters = {name: np.ascontiguousarray(array) for name, array in kept.items()}
-        return other
+        other = copy.copy(self)
+        other._early_stop_on = other._checkpoint = None  # they belonged to the fit
+        parameters = {name: np.ascontiguousarray(array) for name, array in self._adopt(log, trained).items()}
+        return other.with_fit(
+            Fitted(replace(self.settings, epochs=max(1, epochs)), log, GradientState(parameters))
+        )
 
     # ---- disk ----------------------------------------------------------------------------------------------
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        _ = self.log
-        return self.parameters
-
     @abstractmethod
-    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The name and the shape of everything that `_arrays` always gives."""
+    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The name and the shape of everything that is always stored."""
 
-    def _restore(self, artifact: Artifact) -> None:
-        self.parameters = {name: artifact.array(name, *shape) for name, shape in self._shapes()}
+    def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
+        return GradientState({name: artifact.array(name, *shape) for name, shape in self._shapes(log)})
 
 
 class FoldsIn(GradientModel):
@@ -264,39 +288,16 @@ class FoldsIn(GradientModel):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """With the map; without the users where they only stand for others."""
-        _ = self.log, self._fold()
+        _ = self._fold()
         return {name: array for name, array in self.parameters.items() if name != "users" or self.knows_users}
 
-    def _restore(self, artifact: Artifact) -> None:
-        super()._restore(artifact)
-        width = self._item_vectors().shape[1]
-        self.parameters["fold"] = artifact.array("fold", width + 1, width)
+    def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
+        state = super()._restore(artifact, log)
+        width = self.with_fit(Fitted(self.settings, log, state))._item_vectors().shape[1]
+        state.parameters["fold"] = artifact.array("fold", width + 1, width)
         if "users" in artifact.arrays:
-            self.parameters["users"] = artifact.array("users", self.log.n_users, width)
-
-
-def watcher(
-    train: Interactions, validation: Interactions, context: sp.csr_array | None = None
-) -> Callable[[Recommender], float]:
-    """How good a fitted model is on validation data, as a function of the model: early stopping asks it.
-
-    NDCG at `cutoff` in percent, which looks at the top of the list and deep into it; of a fixed random part
-    of the users where there are many.
-    """
-    validate_alignment(train, validation, known_users=context is None)
-    held_out, k = validation.matrix, cutoff(validation.n_items)
-    rows = np.flatnonzero(np.diff(held_out.indptr))
-    most = min(_JUDGES[0], max(100, _JUDGES[1] // validation.n_items))
-    if len(rows) > most:
-        rows = np.sort(generator(0, "watched users").choice(rows, most, replace=False))
-    seen = train.matrix if context is None else context
-
-    def judge(model: Recommender) -> float:
-        scores = model.fitted_scores(rows) if context is None else model.score(context[rows])
-        top = top_k(scores, min(k, scores.shape[1]), exclude=seen[rows])
-        return 100.0 * float(truncated_ndcg(hits(top, held_out[rows]), np.diff(held_out.indptr)[rows]).mean())
-
-    return judge
+            state.parameters["users"] = artifact.array("users", log.n_users, width)
+        return state
 
 
 def widened(array: NDArray[Any], *shape: int) -> NDArray[np.float32]:

@@ -16,6 +16,7 @@ kernels/nystrom.py
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,8 +38,9 @@ from infrec.kernels.ntk import NTK
 from infrec.models.base import Recommender
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explanation, contributions, explain
-from infrec.models.selection import JUDGES
+from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
+from infrec.search.criterion import JUDGES
 from infrec.settings import AUTO, Auto, Settings, setting
 
 DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
@@ -81,12 +83,44 @@ class InfiniteAESettings(Settings):
         return NTK(self.depth)
 
 
+@dataclass(frozen=True, eq=False)
+class InfiniteAEState(State):
+    """The dual solution, and the users it belongs to.
+
+    Args:
+        centres: The users that every score is a sum over: all of the log's, or a few who stand for them.
+        alpha: Centres × items; None at λ = 0, where validation needs none, until somebody asks for it.
+        shift: λ · tr K / n, which the ridge adds to the diagonal, where α is its solution on the log: K α
+            then needs no K. None otherwise.
+        popularity: The sum of each item's weights, of a log that the model does not hold.
+    """
+
+    centres: Interactions
+    alpha: NDArray[np.floating[Any]] | None
+    shift: float | None = None
+    popularity: NDArray[np.float32] | None = None
+
+    @cached_property
+    def resident_alpha(self) -> devices.ResidentMatrix:
+        """α, where products with it are formed."""
+        assert self.alpha is not None
+        return devices.ResidentMatrix(self.alpha)
+
+    @cached_property
+    def compared(self) -> gram.Centres:
+        """The centres, ready to be compared with histories."""
+        assert self.alpha is not None
+        return gram.Centres.of(self.centres.matrix, self.alpha.dtype)
+
+
 class InfiniteAE(Recommender):
     """One hyper-parameter, no training loop: fit is a kernel, a factorisation and a solve."""
 
     name: ClassVar[str] = "infinite-ae"
     settings_type: ClassVar = InfiniteAESettings
+    state_type: ClassVar = InfiniteAEState
     settings: InfiniteAESettings
+    state: InfiniteAEState
 
     def __init__(self, *args: Any, centres: int | Interactions = 2000, **settings: Any) -> None:
         given = centres if isinstance(centres, Interactions) else None
@@ -96,12 +130,7 @@ class InfiniteAE(Recommender):
             centres = centres.n_users
         super().__init__(*args, centres=centres, **settings)
         self._given = given
-        self._alpha: NDArray[np.floating[Any]] | None = None
-        self._right: devices.ResidentMatrix | None = None  # α, where products with it are formed
-        self._chosen: Interactions | None = None  # Nyström's centres; None: every user is one
-        self._solved_here = False  # α is the ridge solution on `log`, so that K α needs no K
-        self._popularity: NDArray[np.float32] | None = None  # of a log that the model does not hold
-        self._kept: dict[bytes, NDArray[np.floating[Any]]] | None = None  # kernel rows that every λ asks for
+        self._kernel_rows: dict[bytes, NDArray[Any]] | None = None  # while λ is chosen: all ask for them
 
     def with_settings(self, **changes: Any) -> Self:
         """An unfitted variant, with the same given centres unless others are named."""
@@ -118,7 +147,7 @@ class InfiniteAE(Recommender):
     @property
     def centres(self) -> Interactions:
         """The users that every score is a sum over: all of the log's, or those who stand for them."""
-        return self.log if self._chosen is None else self._chosen
+        return self.state.centres
 
     def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
         """On a summary, λ is tried from the grid that was made with it; with given centres, from theirs."""
@@ -130,44 +159,40 @@ class InfiniteAE(Recommender):
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         """One kernel for all λ, one factorisation for each, in one buffer; or one pass over the users."""
         solve, solved_for, chosen = None, None, None
-        kept: dict[bytes, NDArray[np.floating[Any]]] = {}
+        kernel_rows: dict[bytes, NDArray[Any]] = {}
         for changes in variants:
             model = self.with_settings(**changes)
             reg, but_reg = float(model.settings.reg), (replace(model.settings, reg=0), model._given)
             if solved_for != but_reg:
                 solve, chosen = None, None  # free the old before the new
-                kept.clear()
+                kernel_rows.clear()
                 model._check_size(interactions)
                 solver, why = model.decide(interactions)
-            model.settings = replace(model.settings, solver=solver)
-            model._log, model._solved_here = interactions, solver == "exact"
-            model.about = {"solver": solver, "why": why}
+            settings = replace(model.settings, solver=solver)
             if solve is None:
-                solve, chosen = model._solver(interactions, progress)
+                solve, chosen = model._solver(settings, interactions, progress)
                 solved_for = but_reg
-            model._chosen = chosen
             try:
-                model._alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or chosen is not None)
+                alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or chosen is not None)
             except SolveError as failure:
-                yield (
-                    dict(changes),
-                    ridge.with_cause(
-                        failure, model.settings.kernel, interactions.matrix, reg, model.settings.dtype
-                    ),
-                )
+                cause = ridge.with_cause(failure, settings.kernel, interactions.matrix, reg, settings.dtype)
+                yield dict(changes), cause
                 continue
-            model._kept = kept
+            shift = reg * _mean_diagonal(interactions, settings.kernel) if chosen is None else None
+            state = InfiniteAEState(chosen or interactions, alpha, shift)
+            model = model.with_fit(Fitted(settings, interactions, state, {"solver": solver, "why": why}))
+            model._kernel_rows = kernel_rows
             try:
                 yield dict(changes), model
             finally:
-                model._kept = None  # it was judged; what it kept is for the next one
+                model._kernel_rows = None  # it was judged; what it kept is for the next one
 
     def _solver(
-        self, interactions: Interactions, progress: Progress
+        self, settings: InfiniteAESettings, interactions: Interactions, progress: Progress
     ) -> tuple[Callable[..., NDArray[Any] | None], Interactions | None]:
         """Work done once for all λ: a function from λ to α, and the centres where not all users are."""
-        kernel, dtype = self.settings.kernel, self.settings.dtype
-        if self.settings.solver == "exact":
+        kernel, dtype = settings.kernel, settings.dtype
+        if settings.solver == "exact":
             progress("kernel", 0, 1)
             exact = devices.kernel_ridge(interactions.matrix, kernel, dtype)
             progress("kernel", 1, 1)
@@ -209,22 +234,15 @@ class InfiniteAE(Recommender):
         """
         from infrec.models import infinite_ae_partitioned
 
-        asked = self._as_asked()
-        done = infinite_ae_partitioned.fit(asked, dataset, team=team, progress=progress)
-        model = asked.with_settings(reg=done.reg, solver="nystrom")
-        model._log, model._alpha = done.centres, done.alpha
-        model._popularity = done.popularity
-        model.about = {
-            "solver": "nystrom",
-            "why": "the log was read partition by partition",
-            "read": done.read,
-        }
-        return self._take_over(asked._become(model, done.candidates))
+        model = copy.copy(self)
+        model._fitted = None
+        self._fitted = infinite_ae_partitioned.fit(model, dataset, team=team, progress=progress)
+        return self
 
     @property
     def popularity(self) -> NDArray[np.float32]:
         """The sum of each item's weights, over the log that was fitted."""
-        return super().popularity if self._popularity is None else self._popularity
+        return super().popularity if self.state.popularity is None else self.state.popularity
 
     def decide(self, interactions: Interactions) -> tuple[Literal["exact", "nystrom"], str]:
         """Exact or Nyström, and why."""
@@ -240,35 +258,18 @@ class InfiniteAE(Recommender):
             return "exact", facts
         return "nystrom", f"{facts}, so {s.centres:,} users stand for all of them (Nyström)"
 
-    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
-        for _, fitted in self.path(interactions, [{}], progress):
-            if isinstance(fitted, InfrecError):
-                raise fitted
-            self._become(fitted, self.candidates)
-        self._kept = None  # there is no next λ
-        return self
-
     @property
     def alpha(self) -> NDArray[np.floating[Any]]:
         """The dual solution, users × items. At λ = 0 validation needs none, so it may be solved only here."""
-        if self._alpha is None:
-            self._fit(self.log)
-        assert self._alpha is not None
-        return self._alpha
-
-    @cached_property
-    def shift(self) -> float:
-        """λ · tr K / n: what the ridge adds to the diagonal."""
-        diagonal = self.settings.kernel.diagonal(gram.squared_norms(self.log.matrix), d=self.log.n_items)
-        return float(self.settings.reg) * float(np.mean(diagonal, dtype=np.float64))
+        if self.state.alpha is None:
+            self._fitted = replace(self.fitted, state=self._fit(self.log).state)
+        assert self.state.alpha is not None
+        return self.state.alpha
 
     def kernel(self, histories: sp.csr_array) -> NDArray[np.floating[Any]]:
         """Θ between histories and the centres."""
-        return self._centres.kernel_rows(self.settings.kernel, histories)
-
-    @cached_property
-    def _centres(self) -> gram.Centres:
-        return gram.Centres.of(self.centres.matrix, self.settings.dtype)
+        _ = self.alpha  # solved, if it was not
+        return self.state.compared.kernel_rows(self.settings.kernel, histories)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         if histories.shape[0] <= _BATCH:
@@ -280,35 +281,31 @@ class InfiniteAE(Recommender):
         return out
 
     def _times_alpha(self, kernel: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-        if self._right is None or self._right.matrix is not self.alpha:
-            self._right = devices.ResidentMatrix(self.alpha)
-        return self._right.left_multiply(kernel).astype(np.float32, copy=False)
+        return self.state.resident_alpha.left_multiply(kernel).astype(np.float32, copy=False)
 
     @property
     def is_interpolating(self) -> bool:
         """At λ = 0 the exact solution gives every training user their own history back."""
-        return self._solved_here and self.settings.reg == 0
+        return self.state.shift == 0
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
         """K α = X − λ (tr K / n) α, without K; with Nyström, from kernel rows kept for the next λ."""
-        if not self._solved_here:
+        if self.state.shift is None:
             if self.settings.solver != "nystrom" or isinstance(rows, slice):
                 return super().fitted_scores(rows)
-            kept, key = self._kept if self._kept is not None else {}, rows.tobytes()
+            kept, key = self._kernel_rows if self._kernel_rows is not None else {}, rows.tobytes()
             if key not in kept:
                 kept[key] = self.kernel(self.log.matrix[rows])
             return self._times_alpha(kept[key])
         scores = self.log.matrix[rows].toarray()
         if not self.is_interpolating:
-            scores -= self.alpha.dtype.type(self.shift) * self.alpha[rows]
+            scores -= self.alpha.dtype.type(self.state.shift) * self.alpha[rows]
         return scores
 
     def with_only_centres(self) -> Self:
         """A model with equal scores that holds its centres and α alone, and knows no other user."""
-        small = self.with_settings()
-        small._log, small._alpha = self.centres, self._alpha
-        small.about, small.candidates, small._popularity = self.about, self.candidates, self.popularity
-        return small
+        state = InfiniteAEState(self.centres, self.alpha, popularity=self.popularity)
+        return self.with_fit(replace(self.fitted, log=self.centres, state=state))
 
     def explain(self, history: Sequence[object], item: object) -> Explanation:
         """How much each item of the history and each training user contributed to the score of `item`."""
@@ -327,10 +324,10 @@ class InfiniteAE(Recommender):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         if self.settings.solver == "exact":
             return {} if self.log.n_users <= _SOLVE_AGAIN else {"alpha": self.alpha}
-        if self._chosen is None:
-            known = {} if self._popularity is None else {"popularity": self._popularity}
-            return {"alpha": self.alpha, **known}
-        rows = self._chosen.matrix
+        if self.centres is self.log:
+            known = self.state.popularity
+            return {"alpha": self.alpha} | ({} if known is None else {"popularity": known})
+        rows = self.centres.matrix
         return {
             "alpha": self.alpha,
             "centres.indptr": rows.indptr,
@@ -339,20 +336,20 @@ class InfiniteAE(Recommender):
         }
 
     def _tables(self) -> dict[str, pa.Table]:
-        return {} if self._chosen is None else {"centres": pa.table({"id": self._chosen.users.ids})}
+        return {} if self.centres is self.log else {"centres": pa.table({"id": self.centres.users.ids})}
 
-    def _restore(self, artifact: Artifact) -> None:
-        n_items = self.log.n_items
+    def _restore(self, artifact: Artifact, log: Interactions) -> InfiniteAEState:
+        centres, popularity = log, None
         if "centres" in artifact.tables:
             names = Vocabulary(artifact.ids("centres"))
-            rows = artifact.csr("centres", "weights", len(names), n_items)
-            self._chosen = Interactions(rows, names, self.log.items)
+            rows = artifact.csr("centres", "weights", len(names), log.n_items)
+            centres = Interactions(rows, names, log.items)
         if "popularity" in artifact.arrays:
-            self._popularity = artifact.array("popularity", n_items)
-        if "alpha" in artifact.arrays or self.log.n_users > _SOLVE_AGAIN or self.settings.solver != "exact":
-            self._alpha = artifact.array("alpha", self.centres.n_users, n_items)
-        else:
-            self._fit(self.log)
+            popularity = artifact.array("popularity", log.n_items)
+        if "alpha" in artifact.arrays or log.n_users > _SOLVE_AGAIN or self.settings.solver != "exact":
+            alpha = artifact.array("alpha", centres.n_users, log.n_items)
+            return InfiniteAEState(centres, alpha, popularity=popularity)
+        return self._fit(log).state
 
     def _check_size(self, interactions: Interactions) -> None:
         """Before anything large is allocated: does it fit, and if not, what would?"""
@@ -371,3 +368,9 @@ class InfiniteAE(Recommender):
             "use the model 'ease', whose size depends on the items alone",
             free=free,
         )
+
+
+def _mean_diagonal(interactions: Interactions, kernel: NTK) -> float:
+    """tr K / n."""
+    diagonal = kernel.diagonal(gram.squared_norms(interactions.matrix), d=interactions.n_items)
+    return float(np.mean(diagonal, dtype=np.float64))

@@ -16,7 +16,7 @@ The model knows its centres and α, and nothing of the other users: its size doe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,14 +28,13 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.collectives import SingleProcess, Team
-from infrec.metrics.ranking import hit_rate_at
-from infrec.models import selection
-from infrec.models.base import INNER_SEED
 from infrec.models.centres import choose_rows
-from infrec.models.selection import Candidate
+from infrec.models.state import Fitted
 from infrec.progress import Progress, silent
-from infrec.randomness import generator
+from infrec.search import criterion
+from infrec.search.criterion import Candidate
 from infrec.splits import hide
+from infrec.splits.holdout import INNER_SEED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,31 +43,28 @@ if TYPE_CHECKING:
 
 HIDDEN = 0.2  # of a judge's interactions
 _ENOUGH = 1000  # judges; or half of those there could be, where that is less
+_RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays between processes
 _JUDGED = 512  # judges whose scores exist at a time, on all processes together
-
-
-@dataclass
-class Streamed:
-    """Result of a fit: α on the first process (None on the others), centres, candidates, what was read."""
-
-    alpha: NDArray[np.floating[Any]] | None
-    centres: Interactions
-    reg: float
-    popularity: NDArray[np.float32]
-    candidates: list[Candidate] = field(default_factory=list)
-    read: dict[str, Any] = field(default_factory=dict)
 
 
 def fit(
     model: InfiniteAE, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
-) -> Streamed:
-    """Every process calls it with the same model and dataset, and its own place in the team."""
+) -> Fitted:
+    """Fit ∞-AE; α is on the first process alone.
+
+    Args:
+        model: The unfitted model.
+        dataset: The partitioned log.
+        team: The processes that fit together; every one calls this with the same model and dataset.
+        progress: Called while it works.
+    """
     return _Fit(model, dataset, team or SingleProcess(), progress).run()
 
 
 class _Fit:
     def __init__(self, model: InfiniteAE, dataset: PartitionedLog, team: Team, progress: Progress) -> None:
-        self.settings, self.dataset, self.team, self.progress = model.settings, dataset, team, progress
+        self.model, self.dataset, self.team, self.progress = model, dataset, team, progress
+        self.settings = model.settings
         self.given = model.given_centres(dataset.items)
         s, counts = self.settings, dataset.user_counts
         if not int(counts.sum()):
@@ -85,19 +81,23 @@ class _Fit:
         )
         self.judged = self.held = self.shortened = sp.csr_array((0, self.items), dtype=np.float32)
         self.weights = np.zeros(self.items)  # of each item, added up by the pass
-        self.judges, self.share, self.centres_judge = np.zeros(0, np.int64), 0.0, False
+        self.judges: NDArray[np.integer] = np.zeros(0, np.int64)
+        self.share, self.centres_judge = 0.0, False
         if len(self.variants) > 1:
             able = np.flatnonzero(counts >= 2)
             others = np.setdiff1d(able, self.centre_rows)
             self.centres_judge = len(others) < min(_ENOUGH, len(able) / 2)
-            self.judges, self.share = able if self.centres_judge else others, len(able) / len(counts)
-            if len(self.judges) > selection.JUDGES:
-                drawn = generator(INNER_SEED, "judges of a streamed fit")
-                self.judges = np.sort(drawn.choice(self.judges, selection.JUDGES, replace=False))
+            self.share = len(able) / len(counts)
+            self.judges = criterion.draw_judges(
+                able if self.centres_judge else others,
+                criterion.JUDGES,
+                "judges of a streamed fit",
+                seed=INNER_SEED,
+            )
         self.judges_of = [self._mine(self.judges, index).sum() for index in range(team.count)]
         centres = len(self.centre_rows) if self.given is None else self.given.n_users
         machine.require_memory(
-            devices.streamed_fit(
+            memory_needed(
                 centres,
                 self.items,
                 processes=team.count,
@@ -110,7 +110,7 @@ class _Fit:
             "use fewer centres or more processes",
         )
 
-    def run(self) -> Streamed:
+    def run(self) -> Fitted:
         centres = self._first_reading()
         candidates: list[Candidate] = []
         best = float(self.variants[0])
@@ -127,29 +127,38 @@ class _Fit:
                 sums = self._pass(centres.matrix)
             else:
                 self._make_whole(sums)
-        final = sums.over_team()
-        del sums
-        ranked = selection.best_first(candidates)
-        alpha, error = self._solved(final, best)
+        sums = sums.over_team()
+        ranked = criterion.best_first(candidates)
+        alpha, error = self._solved(sums, best)
         while alpha is None and len(ranked) > 1:
             failed = ranked.pop(0)
             candidates[candidates.index(failed)] = failed.without_solution(str(error))
             best = float(ranked[0].settings["reg"])
-            alpha, error = self._solved(final, best)
+            alpha, error = self._solved(sums, best)
         if alpha is None:
             raise SolveError(error or "the solve failed")
-        del final
+        del sums
         whole = self.team.gather_to_first(alpha, self.items)
         popularity = self.team.all_sum(self.weights).astype(np.float32)
-        return Streamed(whole, centres, best, popularity, candidates, self._read())
+        return Fitted(
+            replace(self.settings, reg=best, solver="nystrom"),
+            centres,
+            self.model.state_type(centres, whole, popularity=popularity),
+            {"solver": "nystrom", "why": "the log was read partition by partition", "read": self._read()},
+            candidates,
+        )
 
     def _pass(self, centres: sp.csr_array) -> nystrom.Sums:
         """Every user, added up in the features over these centres."""
         features = devices.nystrom_features(centres, self.settings.kernel, self.settings.dtype)
         sums = features.sums(self.items, self.team)
         self.weights[:] = 0
-        blocks = ((x, x) for x in self._blocks(features.block))
-        sums.add_all(blocks, rounds=self._rounds(features.block))
+        sums.add_all(
+            ((x, x) for x in self._blocks()),
+            rounds=self._rounds(features.block),
+            total=sum(self.dataset.partitions[number]["users"] for number in self.parts),
+            progress=self.progress,
+        )
         return sums
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -190,23 +199,19 @@ class _Fit:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         return sp.csr_array((data, indices, indptr), shape=(len(counts), self.items))
 
-    def _blocks(self, size: int) -> Iterator[sp.csr_array]:
+    def _blocks(self) -> Iterator[sp.csr_array]:
         """The pass: every user of this process, the judges by themselves and without what they have to guess.
 
         Blocks never depend on which process has a partition, so neither do the sums.
         """
-        done, total = 0, sum(self.dataset.partitions[number]["users"] for number in self.parts)
         for number, shown in zip(self.parts, self._by_partition(self._shown()), strict=True):
             batch = next(iter(self.dataset.batches([number])))
             self.weights += batch.sum(axis=0, dtype=np.float64)
             judges = _inside(self.judges, self.dataset.partitions[number])
             if len(judges):
                 batch = batch[np.delete(np.arange(batch.shape[0]), judges)]
-            for rows in (batch, shown):
-                for block in _cut(rows, size):
-                    yield block
-                    done += block.shape[0]
-                    self.progress("one pass over the users", done, total)
+            yield batch
+            yield shown
 
     def _rounds(self, size: int, *, judges: bool = False) -> int:
         """The most blocks that any process has: of all its users, or of its judges."""
@@ -273,8 +278,7 @@ class _Fit:
                     got = scores(np.pad(kernel, ((0, short), (0, 0))) if short else kernel)[: len(kernel)]
                     if len(kernel):
                         some = slice(at, at + step)
-                        k = selection.cutoff(self.items)
-                        hits += float(hit_rate_at(got, shown[some], self.held[some], k).sum())
+                        hits += float(criterion.quality(got, shown[some], self.held[some], "HR").sum())
                 total = float(self.team.all_sum(np.array([hits]))[0])
                 score = 100.0 * self.share * total / len(self.judges)
                 if score >= best_score:
@@ -304,6 +308,32 @@ class _Fit:
             sums.add_all(blocks, rounds=rounds, sign=sign)
 
 
+def memory_needed(
+    centres: int,
+    items: int,
+    *,
+    processes: int = 1,
+    itemsize: int = 4,
+    kept: int = 0,
+    rows: int = 0,
+    stored: int = 0,
+) -> int:
+    """Bytes of a fit from partitions in one of several processes, the same however many partitions there are.
+
+    Those of `devices.nystrom_fit`, with this process's share of the items and `kept` kernel rows of its
+    judges; what is exchanged at a time; a partition of `rows` users and `stored` interactions as it is read.
+    """
+    square, own = centres * centres, centres * (-(-items // processes))
+    block = min(nystrom.block_size(centres), rows or nystrom.block_size(centres))
+    several = processes > 1
+    exchanged = 4 * itemsize * centres * min(items, 1024) if several else 0
+    one_pass = itemsize * (square + block * centres) + exchanged + 40 * stored
+    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
+    solve += itemsize * ((2 if kept else 1) * own + kept * centres)
+    last = itemsize * (own + centres * items) if several else 0
+    return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + several * _RUNTIME
+
+
 def _inside(users: NDArray[Any], facts: Any) -> NDArray[Any]:
     """Which rows of a partition these users are; the users are sorted."""
     first = facts["first_user"]
@@ -323,8 +353,3 @@ def _without(rows: sp.csr_array, held: sp.csr_array) -> sp.csr_array:
     left = sp.csr_array(rows - held)  # equal numbers: the difference is exactly 0
     left.eliminate_zeros()
     return left
-
-
-def _cut(rows: sp.csr_array, size: int) -> Iterator[sp.csr_array]:
-    for start in range(0, rows.shape[0], size):
-        yield rows[start : start + size]

@@ -4,7 +4,7 @@
     score(x) = ( u(x)  +  w s ‖x‖^−t x B  +  ½ w s′ u(x) B ) · pop^−o
 
 u is ∞-AE between users; B belongs to an ∞-AE between items, which reads the history and what u expects of it.
-`two_sides` has both and what the weights mean, `infinite_ae_plus_search` how settings are chosen. s and s′
+`two_sides` has both and what the weights mean, `search.ladder` how settings are chosen. s and s′
 bring the terms to one scale. Everything but Θ and the sum over x is folded into α and B once, after the fit.
 
 Plain ∞-AE is the case r = p = t = o = w = 0. `docs/quality.md` shows what each part contributes.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,18 +23,21 @@ from numpy.typing import NDArray
 from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
-from infrec.errors import DataError, SolveError
+from infrec.errors import SolveError
 from infrec.kernels import devices, gram, nystrom, ridge
-from infrec.models import centres, infinite_ae_plus_search
+from infrec.models import centres
 from infrec.models.base import Recommender
 from infrec.models.explanation import Contributions, Explanation, explain
-from infrec.models.infinite_ae import DEEPEST, InfiniteAE
-from infrec.models.infinite_ae_plus_device import DeviceTrial
+from infrec.models.infinite_ae import DEEPEST, InfiniteAE, InfiniteAEState
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
-from infrec.models.selection import Candidate, validate_alignment
+from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial
+from infrec.models.state import Fitted, State
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
+from infrec.search import ladder
+from infrec.search.criterion import Candidate
+from infrec.search.tune import Strategy
 from infrec.settings import AUTO, Auto, Settings, setting
 
 _SOLVE_AGAIN = 1000  # up to so many users, everything is solved again at loading instead of stored
@@ -103,23 +106,49 @@ class InfiniteAEPlusSettings(Settings):
         )
 
 
-LADDERS = InfiniteAEPlusSettings.search_space()  # the values of each setting, in order
-START = InfiniteAEPlusSettings.fallbacks()  # where the search begins: good on most data
+# Candidates share what they can: a kernel serves every λ and target power of its weighting, and what changes
+# only the end of the computation (weight of the item side, popularity) reuses the scores before it. So
+# settings that cost a kernel, then a solve, come first and once; cheap ones until nothing changes.
+_ROUNDS = (
+    ("reg", "item_weight", "popularity_power", "user_power", "item_power", "depth", "reg", "target_power"),
+    ("item_depth", "item_reg", "item_weight", "popularity_power", "reg"),
+    ("item_weight", "popularity_power", "reg"),
+)
+LADDERS = ladder.Ladders(
+    values=InfiniteAEPlusSettings.search_space(),
+    start=InfiniteAEPlusSettings.fallbacks(),  # good on most data
+    rounds=_ROUNDS,
+    idle={"item_weight": ("item_reg", "item_depth")},
+    scaled_by={"depth": "reg", "item_depth": "item_reg"},  # a deeper kernel has a larger diagonal
+)
+
+
+@dataclass(frozen=True, eq=False)
+class InfiniteAEPlusState(State):
+    """Both sides, with all their factors.
+
+    Args:
+        scales: Size of histories and popularity of items in the log.
+        core: The user side: ∞-AE over weighted histories, whose α carries the items' factors.
+        weights: B of the item side with all its factors; None without an item side.
+        centre_rows: The rows of the centres in the log; None where all users are.
+    """
+
+    scales: Scales
+    core: InfiniteAE
+    weights: NDArray[np.float32] | None = None
+    centre_rows: NDArray[np.integer] | None = None
 
 
 class InfiniteAEPlus(Recommender):
     """No setting to choose: `fit` finds them on validation, or on what it hides from itself."""
 
     name: ClassVar[str] = "infinite-ae-plus"
+    strategy: ClassVar[Strategy] = "ladder"
     settings_type: ClassVar = InfiniteAEPlusSettings
+    state_type: ClassVar = InfiniteAEPlusState
     settings: InfiniteAEPlusSettings
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._scales: Scales | None = None
-        self._core: InfiniteAE | None = None  # over weighted histories; its α carries the items' factors
-        self._weights: NDArray[np.float32] | None = None  # B with all its factors; None without an item side
-        self._centre_rows: NDArray[np.integer] | None = None
+    state: InfiniteAEPlusState
 
     @property
     def selected(self) -> dict[str, Any]:
@@ -129,50 +158,31 @@ class InfiniteAEPlus(Recommender):
 
     def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
         """Where the search begins. It goes on from there instead of trying every combination."""
-        return [{name: START[name] for name in self.auto_settings}]
+        return [{name: LADDERS.start[name] for name in self.auto_settings}]
 
     # ---- fitting -------------------------------------------------------------------------------------------
-    def fit(
+    def climb(
         self,
-        interactions: Interactions,
+        log: Interactions,
+        validation: Interactions | None,
         *,
-        validation: Interactions | None = None,
-        context: sp.csr_array | None = None,
-        seconds: float | None = None,
-        progress: Progress = silent,
-    ) -> Self:
-        """Fit in place. "auto" settings are chosen on `validation`; where it is small, also on parts hidden
-        from `interactions` in turn; without one, on such parts alone. The fit is then on all `interactions`.
-
-        context: the validation users' histories, where they are not the users of `interactions`.
-        seconds: begin no further candidate after that time.
-        """
-        if interactions.n_interactions == 0:
-            raise DataError(f"there are no interactions to fit {self.name} on; expected at least one.")
-        if (asked := self._as_asked()) is not self:
-            asked.fit(
-                interactions, validation=validation, context=context, seconds=seconds, progress=progress
-            )
-            return self._take_over(asked)
-        if validation is not None:
-            validate_alignment(interactions, validation, known_users=context is None)
-        if not self.auto_settings:
-            return self._become(self._fitted(interactions, {}, progress), [])
-        fixed = {name: value for name, value in self.selected.items() if name in LADDERS and value != AUTO}
-        if not ItemSide.fits(interactions.n_items):
+        context: sp.csr_array | None,
+        seconds: float | None,
+        progress: Progress,
+    ) -> tuple[dict[str, Any], list[Candidate]]:
+        """The "auto" settings, chosen on `validation`; where it is small, also on parts hidden from `log` in
+        turn; without one, on such parts alone."""
+        fixed = {
+            name: value for name, value in self.selected.items() if name in LADDERS.values and value != AUTO
+        }
+        if not ItemSide.fits(log.n_items):
             fixed["item_weight"] = 0.0
-        trials = self._trials(interactions, validation, context)
+        trials = self._trials(log, validation, context)
         if not trials:
-            settings = {name: START[name] for name in self.auto_settings} | fixed
+            settings = {name: LADDERS.start[name] for name in self.auto_settings} | fixed
             reason = "used as it is: no user has enough interactions to hold one out"
-            return self._become(
-                self._fitted(interactions, settings, progress), [Candidate(settings, error=reason)]
-            )
-        best, candidates = infinite_ae_plus_search.search(
-            trials, LADDERS, START, fixed, seconds=seconds, progress=progress
-        )
-        del trials
-        return self._become(self._fitted(interactions, best, progress), candidates)
+            return settings, [Candidate(settings, error=reason)]
+        return ladder.climb(trials, LADDERS, fixed, seconds=seconds, progress=progress)
 
     def _trials(
         self, log: Interactions, validation: Interactions | None, context: sp.csr_array | None
@@ -201,122 +211,102 @@ class InfiniteAEPlus(Recommender):
 
     def _searched(self, log: Interactions) -> NDArray[np.integer] | None:
         """The users on whom settings are chosen; None for all of them."""
-        if self._shell().decide(log)[0] == "exact" or log.n_users <= _SEARCH_USERS:
+        if self.settings.core().decide(log)[0] == "exact" or log.n_users <= _SEARCH_USERS:
             return None
         chosen = generator(self.settings.seed, "users to choose by").choice(
             log.n_users, _SEARCH_USERS, replace=False
         )
         return np.sort(chosen)
 
-    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
-        s, matrix = self.selected, interactions.matrix
-        self._check_size(interactions)
-        solver, why = self._shell().decide(interactions)
-        self.about = {"solver": solver, "why": why}
-        self.settings = replace(self.settings, solver=solver)
-        scales = self._scales = Scales.of(matrix)
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
+        solver, why = self.settings.core().decide(interactions)
+        s: Any = replace(self.settings, solver=solver)  # none of them is "auto" here
+        matrix, scales = interactions.matrix, Scales.of(interactions.matrix)
+        sample, centre_rows, weights = spread(matrix.shape[0]), None, None
         progress("user side", 0, 1)
-        sample = spread(matrix.shape[0])
         if solver == "exact":
-            side = UserSide(matrix, scales, s["depth"], s["user_power"], s["item_power"], s["dtype"])
-            alpha = side.solve(s["reg"], s["target_power"])
-            wide = side.fitted(alpha, s["reg"], s["target_power"], sample)
-            self._core = self._shell(interactions.with_matrix(side.inputs), alpha)
+            side = UserSide(matrix, scales, s.depth, s.user_power, s.item_power, s.dtype)
+            alpha = side.solve(s.reg, s.target_power)
+            wide = side.fitted(alpha, s.reg, s.target_power, sample)
+            among = interactions.with_matrix(side.inputs)
             del side
         else:
-            alpha = self._few_centres(interactions, scales, progress)
-            wide = self._core_score(matrix[sample])
+            chosen = centres.choose(interactions, s.centres, seed=s.seed)
+            centre_rows = np.asarray(interactions.users.positions(chosen.users.ids))
+            among = chosen.with_matrix(scales.weigh(chosen.matrix, s.user_power, s.item_power))
+            alpha = self._few_centres(interactions, among.matrix, scales, progress)
+            histories = scales.weigh(matrix[sample], s.user_power, s.item_power)
+            wide = _user_side(s, among, alpha)._score(histories)
         progress("user side", 1, 1)
-        alpha *= scales.of_items(-s["item_power"]).astype(alpha.dtype)
-        if s["item_weight"]:
-            by_users = wide * scales.of_items(-s["item_power"]).astype(wide.dtype)
-            self._weights = self._with_item_side(alpha, by_users, matrix, sample, progress)
-        alpha *= scales.of_items(s["popularity_power"]).astype(alpha.dtype)
-        assert self._core is not None
-        self._core._right = None  # an accelerator may hold α as it was before the factors
-        for part in (alpha, self._weights):
+        alpha *= scales.of_items(-s.item_power).astype(alpha.dtype)
+        if s.item_weight:
+            by_users = wide * scales.of_items(-s.item_power).astype(wide.dtype)
+            weights = self._with_item_side(alpha, by_users, matrix, scales, sample, progress)
+        alpha *= scales.of_items(s.popularity_power).astype(alpha.dtype)
+        for part in (alpha, weights):
             if part is not None and not np.isfinite(part.sum(dtype=np.float64)):
                 raise SolveError(
-                    f"the scores overflow in {s['dtype']} (item_weight={s['item_weight']:g}, "
-                    f"popularity_power={s['popularity_power']:g}); use smaller ones."
+                    f"the scores overflow in {s.dtype} (item_weight={s.item_weight:g}, "
+                    f"popularity_power={s.popularity_power:g}); use smaller ones."
                 )
-        return self
+        state = InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, centre_rows)
+        return Fitted(s, interactions, state, {"solver": solver, "why": why})
 
-    def _few_centres(self, log: Interactions, scales: Scales, progress: Progress) -> NDArray[Any]:
-        """Nyström: a few users stand for all, in one pass over everybody."""
-        s = self.selected
-        chosen = centres.choose(log, s["centres"], seed=s["seed"])
-        self._centre_rows = np.asarray(log.users.positions(chosen.users.ids))
-        inputs = scales.weigh(chosen.matrix, s["user_power"], s["item_power"])
-        features = devices.nystrom_features(inputs, self._shell().settings.kernel, s["dtype"])
-        item_columns = scales.of_items(s["item_power"])
+    def _few_centres(
+        self, log: Interactions, inputs: sp.csr_array, scales: Scales, progress: Progress
+    ) -> NDArray[Any]:
+        """α of a few users who stand for all (Nyström), in one pass over everybody."""
+        s: Any = self.settings
+        features = devices.nystrom_features(inputs, s.core().settings.kernel, s.dtype)
+        item_columns = scales.of_items(s.item_power)
 
         def blocks() -> Any:
             for x, _ in nystrom.same(log.matrix):
-                rows = scales.of_rows(x, s["target_power"])
-                yield scales.weigh(x, s["user_power"], s["item_power"]), gram.scaled(x, rows, item_columns)
+                rows = scales.of_rows(x, s.target_power)
+                yield scales.weigh(x, s.user_power, s.item_power), gram.scaled(x, rows, item_columns)
 
         sums = features.sums(log.n_items)
         sums.add_all(blocks(), total=log.n_users, progress=progress)
-        alpha = sums.solve(s["reg"])
-        self._core = self._shell(chosen.with_matrix(inputs), alpha)
-        return alpha
+        return sums.solve(s.reg)
 
     def _with_item_side(
         self,
         alpha: NDArray[Any],
         by_users: NDArray[Any],
         matrix: sp.csr_array,
+        scales: Scales,
         sample: NDArray[np.integer],
         progress: Progress,
     ) -> NDArray[np.float32]:
         """The item side's weights; α takes in, in place, what the item side makes of the user side."""
-        s = self.selected
-        assert self._scales is not None
+        s: Any = self.settings
         progress("item side", 0, 1)
-        weights = ItemSide(matrix, self._scales).weights(s["item_depth"], s["item_reg"])
+        weights = ItemSide(matrix, scales).weights(s.item_depth, s.item_reg)
         ours = float(by_users.std())
-        of_histories = float(gram.sparse_times(self._item_rows(matrix[sample]), weights).std())
+        rows = gram.scaled(matrix[sample], scales.of_rows(matrix[sample], s.target_power))
+        of_histories = float(gram.sparse_times(rows, weights).std())
         of_expected = float((by_users @ weights).std())
-        again = COMPLETED * s["item_weight"] * ratio(ours, of_expected)
+        again = COMPLETED * s.item_weight * ratio(ours, of_expected)
         devices.add_product(alpha, weights, again)
-        factor = s["item_weight"] * ratio(ours, of_histories)
-        weights *= (factor * self._scales.of_items(s["popularity_power"])).astype(np.float32)
+        factor = s.item_weight * ratio(ours, of_histories)
+        weights *= (factor * scales.of_items(s.popularity_power)).astype(np.float32)
         progress("item side", 1, 1)
         return weights
 
-    def _shell(self, log: Interactions | None = None, alpha: NDArray[Any] | None = None) -> InfiniteAE:
-        """∞-AE over weighted histories, with an α that was solved here."""
-        core = self.settings.core()
-        core._log, core._alpha = log, alpha
-        return core
-
     # ---- scores --------------------------------------------------------------------------------------------
-    @property
-    def core(self) -> InfiniteAE:
-        """The user side: ∞-AE over weighted histories."""
-        _ = self.log  # raises when not fitted
-        assert self._core is not None
-        return self._core
-
     def _weighted(self, histories: sp.csr_array) -> sp.csr_array:
-        assert self._scales is not None
-        s = self.selected
-        return self._scales.weigh(histories, s["user_power"], s["item_power"])
-
-    def _core_score(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        assert self._core is not None
-        return self._core._score(self._weighted(histories))
+        s: Any = self.settings
+        return self.state.scales.weigh(histories, s.user_power, s.item_power)
 
     def _item_rows(self, histories: sp.csr_array) -> sp.csr_array:
         """Histories as the item side takes them: divided by the target power of their norm."""
-        assert self._scales is not None
-        return gram.scaled(histories, self._scales.of_rows(histories, self.selected["target_power"]))
+        s: Any = self.settings
+        return gram.scaled(histories, self.state.scales.of_rows(histories, s.target_power))
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        out = self._core_score(histories)
-        if self._weights is not None:
-            out += gram.sparse_times(self._item_rows(histories), self._weights)
+        out = self.state.core._score(self._weighted(histories))
+        if self.state.weights is not None:
+            out += gram.sparse_times(self._item_rows(histories), self.state.weights)
         return out
 
     def explain(self, history: Sequence[object], item: object) -> Explanation:
@@ -330,15 +320,15 @@ class InfiniteAEPlus(Recommender):
     @property
     def centres(self) -> Interactions:
         """The users that the user side's scores are sums over."""
-        return self.core.centres
+        return self.state.core.centres
 
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
         """Contributions to the scores of several items at once, for one history (a CSR row)."""
-        parts = self.core.contributions(self._weighted(history), items)
-        if self._weights is None:
+        parts = self.state.core.contributions(self._weighted(history), items)
+        if self.state.weights is None:
             return parts
         row = self._item_rows(history)
-        added = row.data[:, None].astype(np.float64) * self._weights[np.ix_(row.indices, items)]
+        added = row.data[:, None].astype(np.float64) * self.state.weights[np.ix_(row.indices, items)]
         return Contributions(
             parts.by_item + added, parts.by_user, parts.kernel, parts.baseline, added.sum(axis=0)
         )
@@ -353,32 +343,36 @@ class InfiniteAEPlus(Recommender):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         if self.log.n_users <= _SOLVE_AGAIN:
             return {}
-        arrays: dict[str, NDArray[Any]] = {"alpha": self.core.alpha}
-        if self._weights is not None:
-            arrays["weights"] = self._weights
-        if self._centre_rows is not None:
-            arrays["centres"] = self._centre_rows
-        return arrays
+        state = self.state
+        arrays = {"alpha": state.core.alpha, "weights": state.weights, "centres": state.centre_rows}
+        return {name: array for name, array in arrays.items() if array is not None}
 
-    def _restore(self, artifact: Artifact) -> None:
-        n_users, n_items = self.log.n_users, self.log.n_items
+    def _restore(self, artifact: Artifact, log: Interactions) -> InfiniteAEPlusState:
+        n_users, n_items = log.n_users, log.n_items
         if "alpha" not in artifact.arrays and n_users <= _SOLVE_AGAIN:
-            self._fit(self.log)
-            return
-        self._scales, among = Scales.of(self.log.matrix), self.log
-        if self.settings.item_weight:
-            self._weights = artifact.array("weights", n_items, n_items)
+            return self._fit(log).state
+        s: Any = self.settings
+        scales, among, weights, centre_rows = Scales.of(log.matrix), log, None, None
+        if s.item_weight:
+            weights = artifact.array("weights", n_items, n_items)
         if "centres" in artifact.arrays:
-            self._centre_rows = artifact.positions("centres", None, n_users)
-            among = self.log.select_users(self._centre_rows)
+            centre_rows = artifact.positions("centres", None, n_users)
+            among = log.select_users(centre_rows)
         alpha = artifact.array("alpha", among.n_users, n_items)
-        self._core = self._shell(among.with_matrix(self._weighted(among.matrix)), alpha)
+        among = among.with_matrix(scales.weigh(among.matrix, s.user_power, s.item_power))
+        return InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, centre_rows)
 
     def _check_size(self, interactions: Interactions) -> None:
-        self._shell()._check_size(interactions)
+        self.settings.core()._check_size(interactions)
         if self.settings.item_weight not in (AUTO, 0):
             machine.require_memory(
                 ridge.ItemRidge.needs(interactions.n_items),
                 f"the item side of {self.name} over {interactions.n_items:,} items",
                 "leave it out (item_weight=0; `--set item_weight=0`), or use a machine with more memory",
             )
+
+
+def _user_side(settings: InfiniteAEPlusSettings, among: Interactions, alpha: NDArray[Any]) -> InfiniteAE:
+    """∞-AE over weighted histories, with an α that was solved elsewhere."""
+    core = settings.core()
+    return core.with_fit(Fitted(core.settings, among, InfiniteAEState(among, alpha)))

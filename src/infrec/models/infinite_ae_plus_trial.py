@@ -6,7 +6,7 @@
     quality: their sum, ranked for the judges
 
 Each part is kept while candidates ask for it again. This is the trial in main memory;
-`infinite_ae_plus_device` has the one whose arrays never leave an accelerator.
+`infinite_ae_plus_trial_gpu` has the one whose arrays never leave an accelerator.
 """
 
 from __future__ import annotations
@@ -23,11 +23,8 @@ import scipy.sparse as sp
 from infrec import machine
 from infrec.kernels import devices, gram
 from infrec.machine import in_parallel
-from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
-from infrec.metrics.ranking import hits, top_k
-from infrec.models.selection import cutoff
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
-from infrec.randomness import generator
+from infrec.search import criterion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,10 +71,8 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.scales = Scales.of(self.matrix)
-        rows = np.flatnonzero(np.diff(self.hidden.indptr))
-        if len(rows) > ENOUGH:
-            rows = np.sort(generator(0, "judges").choice(rows, ENOUGH, replace=False))
-        self.rows = rows
+        able = np.flatnonzero(np.diff(self.hidden.indptr))
+        self.rows = rows = criterion.draw_judges(able, ENOUGH, "judges")
         self.seen = (self.matrix if self.context is None else self.context)[rows]
         self.held = self.hidden[rows]
         self.sample = spread(self.matrix.shape[0])
@@ -90,7 +85,7 @@ class Trial:
             for other, factor in zip((self.by_items(s), self.completed(s)), (1.0, COMPLETED), strict=True):
                 parts.append((other, factor * s["item_weight"] * ratio(ours, other.spread)))
         columns = self.scales.of_items(s["popularity_power"]).astype(np.float32)
-        return self._judged(parts, columns, cutoff(self.matrix.shape[1]))
+        return 100 * self._judged(parts, columns)
 
     # ---- parts, each kept under the settings that it depends on --------------------------------------------
     def by_users(self, s: Settings) -> Any:
@@ -147,16 +142,15 @@ class Trial:
         return self._item_side.weights(depth, reg)
 
     def _judged(
-        self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32], k: int
+        self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32]
     ) -> NDArray[np.float64]:
-        """The quality of each judge, from the parts and their factors and a factor for each item."""
+        """The quality of each judge, 0 to 1, from the parts and their factors and a factor for each item."""
         out = np.empty(len(self.rows))
 
         def judge(start: int) -> None:
             some = slice(start, start + _BLOCK)
             scores = sum(np.float32(factor) * part.judges[some] for part, factor in parts) * columns
-            found = hits(top_k(scores, k, exclude=self.seen[some]), self.held[some])
-            out[some] = judged(found, np.diff(self.held[some].indptr))
+            out[some] = criterion.quality(scores, self.seen[some], self.held[some], "both")
 
         in_parallel(judge, range(0, len(out), _BLOCK))
         return out
@@ -168,11 +162,6 @@ class Trial:
             needed, free, _ = devices.exact_fit_budget(n, items, self.dtype)
             return 2 if machine.memory_fits((2 - len(self._kernels)) * needed, free) else 1
         return 2 if machine.memory_fits(4 * 4 * n * n, machine.memory_available()) else 1
-
-
-def judged(found: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.float64]:
-    """The mean of NDCG@k and HR@k in percent, from the hits of each judge."""
-    return 50 * (truncated_ndcg(found, held) + truncated_recall(found, held))
 
 
 def trials_with_room(n: int, items: int) -> int:

@@ -31,6 +31,7 @@ from infrec.models.gradient_model import (
     RATE,
     GradientModel,
     GradientSettings,
+    GradientState,
     normal,
     widened,
     width_of,
@@ -201,15 +202,16 @@ class LightGCN(GradientModel):
         }
         return kept if log.synthetic_users else {"users": users / np.float32(k + 1), **kept}
 
-    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        n_items, latent = self.log.n_items, self.settings.latent
+    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
+        n_items, latent = log.n_items, self.settings.latent
         yield from (("items", (n_items, latent)), ("spread", (n_items, latent)))
         yield from (("mean", (latent,)), ("degree", (n_items,)))
 
-    def _restore(self, artifact: Artifact) -> None:
-        super()._restore(artifact)
+    def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
+        state = super()._restore(artifact, log)
         if "users" in artifact.arrays:
-            self.parameters["users"] = artifact.array("users", self.log.n_users, self.settings.latent)
+            state.parameters["users"] = artifact.array("users", log.n_users, self.settings.latent)
+        return state
 
     @property
     def knows_users(self) -> bool:

@@ -82,9 +82,9 @@ class MF(FoldsIn):
             "bias": trained["bias"][: log.n_items],
         }
 
-    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        yield "items", (self.log.n_items, self.settings.latent)
-        yield "bias", (self.log.n_items,)
+    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield "items", (log.n_items, self.settings.latent)
+        yield "bias", (log.n_items,)
 
     def _item_vectors(self) -> NDArray[np.float32]:
         return self.parameters["items"]

@@ -180,8 +180,8 @@ class MVAE(GradientModel):
         kept["out.weight"], kept["out.bias"] = kept["out.weight"][:, :items], kept["out.bias"][:items]
         return kept
 
-    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        items, s = self.log.n_items, self.settings
+    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
+        items, s = log.n_items, self.settings
         hidden, latent = s.hidden, s.latent
         for side, first, last, width in (
             ("encoder", items, "mean", latent),

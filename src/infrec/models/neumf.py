@@ -162,8 +162,8 @@ class NeuMF(FoldsIn):
         users = np.hstack([trained["users"], trained["users_mlp"]])[: log.n_users]
         return {"users": users, **kept}
 
-    def _shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        n_items, width = self.log.n_items, width_of(self.settings.latent)
+    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
+        n_items, width = log.n_items, width_of(self.settings.latent)
         yield from (("items", (n_items, width)), ("items_mlp", (n_items, width)), ("bias", (n_items,)))
         yield "product", (width,)
         for k in range(1, self.settings.layers + 1):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.models.base import Recommender
+from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.settings import Settings
 
@@ -27,8 +27,8 @@ class PopRec(Recommender):
     name: ClassVar[str] = "poprec"
     settings_type: ClassVar = PopRecSettings
 
-    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Self:
-        return self
+    def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
+        return Fitted(self.settings, interactions, State())
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         return np.repeat(self.popularity[None, :], histories.shape[0], axis=0)
@@ -36,9 +36,3 @@ class PopRec(Recommender):
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
         """Popularity knows no item apart from its count: the others, most popular first."""
         return self.popularity
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def _restore(self, artifact: Artifact) -> None:
-        pass

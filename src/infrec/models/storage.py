@@ -17,7 +17,7 @@ from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.errors import ArtifactError
-from infrec.models.selection import Candidate
+from infrec.search.criterion import Candidate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

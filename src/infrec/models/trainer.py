@@ -90,7 +90,10 @@ class Trainable(Protocol):
     every: ClassVar[int]
     patience: ClassVar[int]
     most_epochs: ClassVar[int]
-    settings: Any  # with `seed` and `epochs`
+
+    @property
+    def settings(self) -> Any:
+        """With `seed` and `epochs`."""
 
     @property
     def selected(self) -> Mapping[str, Any]: ...

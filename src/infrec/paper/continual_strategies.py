@@ -186,8 +186,8 @@ class Walk:
     # ---- training ----------------------------------------------------------------------------------------
     def _update(self, at: int) -> tuple[float, int]:
         """The model after period `at`; λ, and the interactions of the exemplars that were replayed."""
-        from infrec.models.gradient_model import watcher
         from infrec.paper.ader import Memory, UpdatedMVAE, adaptive_weight
+        from infrec.search.criterion import early_stopping
 
         state, new = self.state, active(self.logs[at])
         shown, hidden = hide(new, share=HIDDEN, seed=self.cell.seed)
@@ -216,7 +216,7 @@ class Walk:
         model = UpdatedMVAE(**{"seed": self.cell.seed, **dict(fit.settings)}).with_memory(memory)
         with self.watch("train"):
             training = model.training(fit_on)
-            validate = None if training.fixed else watcher(shown, hidden, context)
+            validate = None if training.fixed else early_stopping(shown, hidden, context)
             training.run(None, validate, self.progress)
         self.model: UpdatedMVAE = training.best
         self.epochs, self.validation = training.best_epoch or training.epoch, training.best_score

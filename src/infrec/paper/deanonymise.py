@@ -12,7 +12,7 @@ Two figures of the appendix: the attacker's copy is noisy; more and more of each
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,12 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
 from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.noise import flip
+from infrec.paper.noisy_data import flip
 from infrec.paper.results import Results, Row, Rows
+from infrec.paper.views import pivot, point, series, value
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.report.document import Claim, Figure, Findings, Panel, Table, Value, claim
 from infrec.report.numbers import label
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ NOTES = (
     "may be guessed by popularity alone. What a summary gives away otherwise is for `infrec audit` to say.",
 )
 
+BANDS = "Bands are 95 % intervals over users; PopRec names what is popular in the summary."
 REVEAL = 0.5
 NOISES = (0.0, 0.5, 1.0, 2.0, 5.0)
 QUICK_NOISES = (0.0, 1.0, 5.0)
@@ -178,81 +180,86 @@ def attack_cells(plan: Plan, levels: Sequence[Level], of_sample: Sequence[Level]
 
 # ---- reading the records ---------------------------------------------------------------------------------
 def found(rows: Rows, source: str, level: Level, metric: str = IDENTIFIED) -> Row | None:
-    """The row of an attack on a release: by matching, or with ∞-AE."""
+    """The row of an attack on a release: by matching, or with ∞-AE. poprec: of guessing popular items."""
+    if source == "poprec":
+        return rows.get(source=DISTILLED, label=level.label, model="poprec", metric=metric)
     model = "matching" if source == SAMPLED else "infinite-ae"
     return rows.get(source=source, label=level.label, model=model, metric=metric)
 
 
-def by_popularity(rows: Rows, level: Level) -> Row | None:
-    """The row of guessing popular items, which stands where there are no rows to match."""
-    return rows.get(source=DISTILLED, label=level.label, model="poprec", metric=IDENTIFIED)
+def findings(
+    stem: str,
+    results: Results,
+    levels: Sequence[Level],
+    axis: tuple[str, Callable[[Level], float]],
+    caption: str,
+    claims: Sequence[Callable[[str, Rows], Claim]],
+    also: Sequence[Level] = (),
+) -> Findings:
+    """A panel, a table and the claims of each dataset.
 
-
-def figures(
-    stem: str, caption: str, x: str, results: Results, levels: Sequence[Level], at: Callable[[Level], float]
-) -> list[Figure]:
-    """One panel for each dataset; no figure where nothing was measured."""
-    panels = []
+    Args:
+        stem: the name of the figure.
+        results: the records.
+        levels: those drawn.
+        axis: the name of the x axis, and the place of a level on it.
+        caption: of the figure.
+        claims: what is tested on each dataset.
+        also: further levels of the tables.
+    """
+    panels, tables, verdicts = [], [], []
+    name, place = axis
     for dataset in results.datasets():
         rows = results.rows.where(dataset=dataset)
-        series = []
-        for source in (*RELEASES, "poprec"):
-            line = [
-                (at(level), by_popularity(rows, level) if source == "poprec" else found(rows, source, level))
-                for level in levels
-            ]
-            points = tuple(Point(x, r.value, r.low, r.high, r.seeds) for x, r in line if r is not None)
-            series += [Series(source, points)] if points else []
-        panels.append((Panel(dataset, x, "users re-identified (%)", tuple(series)),))
-    return [Figure(stem, caption, tuple(panels))] if panels else []
+        points = {
+            source: [point(place(level), row) for level in levels if (row := found(rows, source, level))]
+            for source in (*RELEASES, "poprec")
+        }
+        panels.append((Panel(dataset, name, "users re-identified (%)", series(points)),))
+        tables.append(table(dataset, rows, (*also, *levels)))
+        verdicts += [check(dataset, rows) for check in claims]
+    figures = [Figure(stem, f"{caption} {BANDS}", tuple(panels))] if panels else []
+    return Findings(verdicts, figures, tables, NOTES)
 
 
 def table(dataset: str, rows: Rows, levels: Sequence[Level]) -> Table:
     """Levels down, releases across; then how sure the attack is. What was not measured has no place."""
     there = [source for source in RELEASES if rows.where(source=source)]
-    lines: list[tuple[str | Value, ...]] = []
-    for level in levels:
-        if not rows.where(label=level.label):
-            continue
-        at_most = level == Level(0.9, 0.0)
-        line: list[str | Value] = [level.label]
-        line += [
-            _value(found(rows, source, level), PUBLISHED.get((dataset, source)) if at_most else None)
-            for source in there
-        ]
-        line.append(_value(by_popularity(rows, level)))
-        line += [_value(found(rows, SAMPLED, level, metric)) for metric in (MISTAKEN, STRANGERS)]
-        line.append(_value(found(rows, DISTILLED, level, NAMED)))
-        lines.append(tuple(line))
-    head = (
-        "attacker's copy",
-        *(label(source) for source in there),
-        "by popularity alone",
-        f"{label(SAMPLED)}: taken for another",
-        f"{label(SAMPLED)}: strangers claimed",
-        f"{label(DISTILLED)}: missing items named",
-    )
+    columns: dict[str, tuple[str, str]] = {label(source): (source, IDENTIFIED) for source in there}
+    columns |= {
+        "by popularity alone": ("poprec", IDENTIFIED),
+        f"{label(SAMPLED)}: taken for another": (SAMPLED, MISTAKEN),
+        f"{label(SAMPLED)}: strangers claimed": (SAMPLED, STRANGERS),
+        f"{label(DISTILLED)}: missing items named": (DISTILLED, NAMED),
+    }
+
+    def line(level: Level) -> Callable[[tuple[str, str]], Value]:
+        def cell(column: tuple[str, str]) -> Value:
+            source, metric = column
+            published = PUBLISHED.get((dataset, source)) if level == Level(0.9, 0.0) else None
+            paper = published if metric == IDENTIFIED else None
+            return replace(value(metric, found(rows, source, level, metric)), paper=paper)
+
+        return cell
+
+    measured = [level for level in levels if rows.where(label=level.label)]
     users = rows.where(source=SAMPLED).every("users")
     size = f" of {users[0]:,} users" if users else ""
-    return Table(f"{dataset}: users re-identified from a release{size} (%).", head, tuple(lines))
-
-
-def _value(row: Row | None, paper: float | None = None) -> Value:
-    if row is None:
-        return Value(IDENTIFIED, None, paper=paper)
-    return Value(row.metric, row.value, row.low, row.high, paper)
+    caption = f"{dataset}: users re-identified from a release{size} (%)."
+    return pivot(caption, "attacker's copy", columns, [(level.label, line(level)) for level in measured])
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
-def nothing_against_everybody(dataset: str, rows: Rows, level: Level) -> Claim:
+def nothing_against_everybody(dataset: str, rows: Rows) -> Claim:
     text = "Nobody is re-identified from a distilled release, while a sampled one gives nearly everybody away"
+    level = REVEAL_LEVELS[-1]
     sampled = found(rows, SAMPLED, level)
     made = [(source, found(rows, source, level)) for source in RELEASES[1:]]
     there = [(source, row) for source, row in made if row is not None]
     if sampled is None or not there:
         return claim(text, dataset, None, "nothing measured yet.")
     parts = [f"{label(source)} {row.value:.2f} %" for source, row in [(SAMPLED, sampled), *there]]
-    popular = by_popularity(rows, level)
+    popular = found(rows, "poprec", level)
     alone = f"; popularity alone would name the missing items of {popular.value:.2f} %" if popular else ""
     return claim(
         text,
@@ -272,26 +279,13 @@ def noise_cells(plan: Plan) -> list[Cell]:
 
 
 def noise_findings(results: Results) -> Findings:
-    datasets = results.datasets()
     caption = (
         f"Users re-identified from a release when {100 * REVEAL:g} % of each history is known and a growing "
-        "share of all items is flipped in the attacker's copy. Bands are 95 % intervals over users; PopRec "
-        "names what is popular in the summary."
+        "share of all items is flipped in the attacker's copy."
     )
-    drawn = figures(
-        "deanonymise-noise",
-        caption,
-        "items flipped per user (%)",
-        results,
-        NOISE_LEVELS,
-        lambda level: level.noise,
-    )
-    claims, tables = [], []
-    for dataset in datasets:
-        rows = results.rows.where(dataset=dataset)
-        claims += [whatever_the_noise(dataset, rows), less_with_noise(dataset, rows)]
-        tables.append(table(dataset, rows, (EVERYTHING, *NOISE_LEVELS)))
-    return Findings(claims, drawn, tables, NOTES)
+    axis = ("items flipped per user (%)", lambda level: level.noise)
+    claims = (whatever_the_noise, less_with_noise)
+    return findings("deanonymise-noise", results, NOISE_LEVELS, axis, caption, claims, also=(EVERYTHING,))
 
 
 def whatever_the_noise(dataset: str, rows: Rows) -> Claim:
@@ -337,28 +331,11 @@ def reveal_cells(plan: Plan) -> list[Cell]:
 
 
 def reveal_findings(results: Results) -> Findings:
-    datasets, rows = results.datasets(), results.rows
     caption = (
-        "Users re-identified from a release when a growing share of each history is known, without noise. "
-        "Bands are 95 % intervals over users; PopRec names what is popular in the summary."
+        "Users re-identified from a release when a growing share of each history is known, without noise."
     )
-    drawn = figures(
-        "deanonymise-reveal",
-        caption,
-        "known of each history (%)",
-        results,
-        REVEAL_LEVELS,
-        lambda level: 100 * level.reveal,
-    )
-    return Findings(
-        claims=[
-            nothing_against_everybody(dataset, rows.where(dataset=dataset), REVEAL_LEVELS[-1])
-            for dataset in datasets
-        ],
-        figures=drawn,
-        tables=[table(dataset, rows.where(dataset=dataset), REVEAL_LEVELS) for dataset in datasets],
-        notes=NOTES,
-    )
+    axis = ("known of each history (%)", lambda level: 100 * level.reveal)
+    return findings("deanonymise-reveal", results, REVEAL_LEVELS, axis, caption, (nothing_against_everybody,))
 
 
 DEANONYMISE_REVEAL = Experiment(

@@ -5,7 +5,7 @@ Figure 1 (∞-AE), Figure 2 (EASE) and a figure of the appendix (MVAE), each on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log
 
 from infrec.paper import published
@@ -13,18 +13,15 @@ from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, HEURISTI
 from infrec.paper.experiment import Experiment, Plan
 from infrec.paper.results import Results, Row, Rows
 from infrec.paper.table1 import CORE
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.paper.views import axis, pivot, point, series, value
+from infrec.report.document import Claim, Figure, Findings, Panel, Point, Table, Value, claim
 from infrec.report.numbers import label, number
 
 SOURCES = (*HEURISTICS, GENERATED, DISTILLED, f"{DISTILLED}-soft")
 SHOWN = ("HR@10", "PSP@10")  # of the main figure; the rest is the appendix's
 NEAR, SATURATED, TRANSFERS = 0.10, 0.05, 0.95
 
-INFINITE_AE = "infinite-ae"
-
-EASE = "ease"
-
-MVAE = "mvae"
+INFINITE_AE, EASE, MVAE = "infinite-ae", "ease", "mvae"
 APART = 0.1  # of a share: what counts as another behaviour
 
 
@@ -52,20 +49,20 @@ def curve(rows: Rows, source: str) -> list[Row]:
     return sorted([*own, *full], key=lambda row: row.users)
 
 
-def point(row: Row) -> Point:
-    return Point(float(row.users), row.value, row.low, row.high, row.seeds)
+def points(rows: Rows, source: str) -> list[Point]:
+    """The curve of a source: quality over users."""
+    return [point(row.users, row) for row in curve(rows, source)]
 
 
 def panel(title: str, rows: Rows, metric: str, sources: Sequence[str] = SOURCES) -> Panel:
     """Quality over users; the dashed line is the model on all users."""
     here = rows.where(metric=metric)
-    series = [Series(source, tuple(map(point, curve(here, source)))) for source in sources]
     full = here.get(source=FULL)
     return Panel(
         title,
         "users",
-        metric if metric == "AUC" else f"{metric} (%)",
-        tuple(each for each in series if each.points),
+        axis(metric),
+        series({source: points(here, source) for source in sources}),
         log_x=True,
         line=None if full is None else (full.value, "all users"),
     )
@@ -92,25 +89,23 @@ def figures(stem: str, model: str, rows: Rows, datasets: Sequence[str]) -> list[
 def table(model: str, dataset: str, rows: Rows, metric: str = "HR@10") -> Table:
     """Sources down, budgets across."""
     here = rows.where(dataset=dataset, metric=metric)
-    full = here.get(source=FULL)
     budgets = here.where(source=lambda source: source != FULL).every("users")
-    lines = []
-    for source in SOURCES:
-        of_source = here.where(source=source)
-        if not of_source:
-            continue
-        cells_ = [of_source.get(users=users) for users in budgets]
-        line: list[str | Value] = [label(source)]
-        line += [
-            Value(metric, None) if row is None else Value(metric, row.value, row.low, row.high)
-            for row in cells_
-        ]
-        lines.append((*line, Value(metric, None)))
-    if full is not None:
-        value = Value(metric, full.value, full.low, full.high, full.paper)
-        lines.append(("all users", *(Value(metric, None) for _ in budgets), value))
-    head = ("source", *(f"{users:,}" for users in budgets), "all")
-    return Table(f"{label(model)} on {dataset}: {metric} by source and number of users.", head, tuple(lines))
+    columns = {f"{users:,}": users for users in budgets} | {"all": None}
+    lines = [(source, label(source)) for source in SOURCES if here.where(source=source)]
+    if here.get(source=FULL) is not None:
+        lines.append((FULL, "all users"))
+
+    def cell(source: str) -> Callable[[int | None], Value]:
+        def of(users: int | None) -> Value:
+            if (source == FULL) != (users is None):
+                return Value(metric, None)
+            row = here.get(source=source) if users is None else here.get(source=source, users=users)
+            return value(metric, row, paper=source == FULL)
+
+        return of
+
+    caption = f"{label(model)} on {dataset}: {metric} by source and number of users."
+    return pivot(caption, "source", columns, [(name, cell(source)) for source, name in lines])
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
@@ -220,87 +215,6 @@ def notes() -> list[str]:
     ]
 
 
-def sample_efficiency_cells(plan: Plan) -> list[Cell]:
-    return cells(plan, INFINITE_AE)
-
-
-def sample_efficiency_findings(results: Results) -> Findings:
-    rows, datasets = results.rows, results.datasets()
-    claims = []
-    for dataset in datasets:
-        here = rows.where(dataset=dataset)
-        claims += [check(dataset, here) for check in (near_the_line, best_heuristic, saturates)]
-    return Findings(
-        claims=claims,
-        figures=figures("sample-efficiency", INFINITE_AE, rows, datasets) if rows else (),
-        tables=[table(INFINITE_AE, dataset, rows) for dataset in datasets],
-        notes=notes(),
-    )
-
-
-SAMPLE_EFFICIENCY = Experiment(
-    name="sample-efficiency",
-    title="How sample efficient is ∞-AE?",
-    source="Figure 1 and appendix",
-    about="∞-AE on samples and summaries of 50 to 2,000 users, and on all users.",
-    cells=sample_efficiency_cells,
-    findings=sample_efficiency_findings,
-)
-
-
-def transfer_ease_cells(plan: Plan) -> list[Cell]:
-    return cells(plan, EASE)
-
-
-def transfer_ease_findings(results: Results) -> Findings:
-    rows, datasets = results.rows, results.datasets()
-    return Findings(
-        claims=[transfers(dataset, rows.where(dataset=dataset), EASE) for dataset in datasets],
-        figures=figures("transfer-ease", EASE, rows, datasets) if rows else (),
-        tables=[table(EASE, dataset, rows) for dataset in datasets],
-        notes=notes(),
-    )
-
-
-TRANSFER_EASE = Experiment(
-    name="transfer-ease",
-    title="Do summaries transfer to EASE?",
-    source="Figure 2",
-    about="EASE on the same samples and summaries as ∞-AE in sample-efficiency.",
-    cells=transfer_ease_cells,
-    findings=transfer_ease_findings,
-)
-
-
-def transfer_mvae_cells(plan: Plan) -> list[Cell]:
-    return cells(plan, MVAE)
-
-
-def transfer_mvae_findings(results: Results) -> Findings:
-    rows, datasets = results.rows, results.datasets()
-    of_models = {
-        MVAE: rows,
-        "ease": results.others("transfer-ease").rows,
-        "infinite-ae": results.others("sample-efficiency").rows,
-    }
-    claims = []
-    for dataset in datasets:
-        here = rows.where(dataset=dataset)
-        claims += [
-            transfers(dataset, here, MVAE),
-            better_than_full(dataset, here),
-            interactions_differ(
-                dataset, {model: own.where(dataset=dataset) for model, own in of_models.items()}
-            ),
-        ]
-    return Findings(
-        claims=claims,
-        figures=figures("transfer-mvae", MVAE, rows, datasets) if rows else (),
-        tables=[table(MVAE, dataset, rows) for dataset in datasets],
-        notes=notes(),
-    )
-
-
 def better_than_full(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     text = "MVAE on distilled data is better than MVAE on the full data"
     full = rows.get(source=FULL, metric=metric)
@@ -341,12 +255,63 @@ def interactions_differ(dataset: str, of_models: Mapping[str, Rows], metric: str
     )
 
 
+# ---- the three experiments --------------------------------------------------------------------------------
+def findings(
+    stem: str, model: str, results: Results, claims: Callable[[str, Rows, Results], Sequence[Claim]]
+) -> Findings:
+    """Figures and tables of one model on every source, and its claims on each dataset."""
+    rows, datasets = results.rows, results.datasets()
+    return Findings(
+        claims=[one for name in datasets for one in claims(name, rows.where(dataset=name), results)],
+        figures=figures(stem, model, rows, datasets) if rows else (),
+        tables=[table(model, dataset, rows) for dataset in datasets],
+        notes=notes(),
+    )
+
+
+def _infinite_ae_claims(dataset: str, rows: Rows, results: Results) -> list[Claim]:
+    return [check(dataset, rows) for check in (near_the_line, best_heuristic, saturates)]
+
+
+def _ease_claims(dataset: str, rows: Rows, results: Results) -> list[Claim]:
+    return [transfers(dataset, rows, EASE)]
+
+
+def _mvae_claims(dataset: str, rows: Rows, results: Results) -> list[Claim]:
+    of_models = {
+        MVAE: rows,
+        EASE: results.others("transfer-ease").rows.where(dataset=dataset),
+        INFINITE_AE: results.others("sample-efficiency").rows.where(dataset=dataset),
+    }
+    return [
+        transfers(dataset, rows, MVAE),
+        better_than_full(dataset, rows),
+        interactions_differ(dataset, of_models),
+    ]
+
+
+SAMPLE_EFFICIENCY = Experiment(
+    name="sample-efficiency",
+    title="How sample efficient is ∞-AE?",
+    source="Figure 1 and appendix",
+    about="∞-AE on samples and summaries of 50 to 2,000 users, and on all users.",
+    cells=lambda plan: cells(plan, INFINITE_AE),
+    findings=lambda results: findings("sample-efficiency", INFINITE_AE, results, _infinite_ae_claims),
+)
+TRANSFER_EASE = Experiment(
+    name="transfer-ease",
+    title="Do summaries transfer to EASE?",
+    source="Figure 2",
+    about="EASE on the same samples and summaries as ∞-AE in sample-efficiency.",
+    cells=lambda plan: cells(plan, EASE),
+    findings=lambda results: findings("transfer-ease", EASE, results, _ease_claims),
+)
 TRANSFER_MVAE = Experiment(
     name="transfer-mvae",
     title="Do summaries transfer to MVAE?",
     source="appendix",
     about="MVAE on the same samples and summaries as ∞-AE in sample-efficiency.",
-    cells=transfer_mvae_cells,
-    findings=transfer_mvae_findings,
+    cells=lambda plan: cells(plan, MVAE),
+    findings=lambda results: findings("transfer-mvae", MVAE, results, _mvae_claims),
     datasets=("ml-1m", "magazine", "douban-book"),
 )

@@ -1,6 +1,6 @@
-"""Choose a model's settings on validation data."""
+"""Choose a model's settings on validation data. A model is what `Tunable` says; none is imported here."""
 
-from infrec.models.selection import Candidate
-from infrec.search.tune import SearchResult, tune
+from infrec.search.criterion import Candidate
+from infrec.search.tune import Tuned, tune
 
-__all__ = ["Candidate", "SearchResult", "tune"]
+__all__ = ["Candidate", "Tuned", "tune"]

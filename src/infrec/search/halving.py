@@ -13,15 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from infrec.errors import InfrecError, SolveError
-from infrec.models.base import Recommender
-from infrec.models.selection import Candidate
 from infrec.progress import Progress, silent
+from infrec.search.criterion import Candidate, Judge
 
 ETA = 3  # one of so many goes on
 RUNGS = 4  # at 1/27, 1/9, 1/3 of the epochs, and at their end
 PAUSED = 16  # trainings kept in memory at most; a worse one that goes on after all begins again
-
-Validate = Callable[[Recommender], float]
 
 
 class Training(Protocol):
@@ -44,14 +41,14 @@ class Training(Protocol):
         """Whether it has come to its end, by its epochs or by early stopping."""
 
     @property
-    def best(self) -> Recommender:
+    def best(self) -> Any:
         """The fitted model of the best validation so far."""
 
     @property
     def best_score(self) -> float | None:
         """Its validation score; None before the first one."""
 
-    def run(self, until: int, validate: Validate | None = None, progress: Progress = silent) -> object:
+    def run(self, until: int, validate: Judge | None = None, progress: Progress = silent) -> object:
         """Go on up to this epoch."""
 
 
@@ -70,7 +67,7 @@ class _Trial:
 class Raced:
     """The winner of a search, trained to its end, and the record of all that began."""
 
-    model: Recommender
+    model: Any
     settings: dict[str, Any]
     candidates: list[Candidate]
 
@@ -84,7 +81,7 @@ def rungs(epochs: int, every: int) -> list[int]:
 def halve(
     begin: Callable[[Mapping[str, Any]], Training],
     variants: Sequence[Mapping[str, Any]],
-    validate: Validate,
+    validate: Judge,
     *,
     seconds: float,
     progress: Progress = silent,
@@ -124,7 +121,7 @@ class _Race:
         self,
         begin: Callable[[Mapping[str, Any]], Training],
         variants: Sequence[Mapping[str, Any]],
-        validate: Validate,
+        validate: Judge,
         clock: Callable[[], float],
         deadline: float,
     ) -> None:

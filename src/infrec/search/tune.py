@@ -1,121 +1,238 @@
-"""Try the values of a model's search space and keep the best on validation. Nothing here sees test data."""
+"""The one door to choosing settings: `Recommender.fit`, `infrec evaluate` and the experiments go through it.
+
+Nothing here sees test data. A model says by its `strategy` how its settings are searched:
+
+    grid      every value that is open is fitted and judged                                      `grid`
+    ladder    one setting at a time, up and down its values                                      `ladder`
+    halving   nothing, unless seconds or a space are given; then many are trained a little       `halving`
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
-import scipy.sparse as sp
-
-from infrec.data import Interactions
-from infrec.errors import ConfigError
-from infrec.models.base import Recommender
-from infrec.models.gradient_model import GradientModel, watcher
-from infrec.models.infinite_ae_plus import InfiniteAEPlus
-from infrec.models.selection import Candidate, select
+from infrec.errors import ConfigError, DataError, InfrecError, SolveError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.search.halving import halve
-from infrec.splits import Split
+from infrec.search.criterion import Candidate, best_first, early_stopping, validate_alignment
+from infrec.search.grid import Variable, select
+from infrec.search.halving import Training, halve
+from infrec.splits import Split, inner_holdout
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from infrec.data import Interactions
+
+Strategy = Literal["grid", "ladder", "halving"]
+
+_NOTHING_HELD_OUT = "used as it is: no user has enough interactions to hold one out"
+
+
+class Tunable(Variable, Protocol):
+    """A model whose settings can be chosen."""
+
+    strategy: ClassVar[Strategy]
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]]
+    fallback: ClassVar[Mapping[str, Any]]
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """The settings in use."""
+
+    @property
+    def auto_settings(self) -> list[str]:
+        """The settings that are still open."""
+
+    def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
+        """Every combination of values to try."""
+
+    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
+        """Values that the data itself brings."""
+
+    def with_settings(self, **changes: Any) -> Self:
+        """An unfitted variant."""
+
+    def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
+        """The fitted model with the record of what was tried."""
+
+    def early_stop_on(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
+        """The model, told beforehand what it will be judged by."""
+
+    def training(self, log: Interactions) -> Training:
+        """With the strategy "halving": a training that can pause."""
+
+    def climb(
+        self,
+        log: Interactions,
+        validation: Interactions | None,
+        *,
+        context: sp.csr_array | None,
+        seconds: float | None,
+        progress: Progress,
+    ) -> tuple[dict[str, Any], list[Candidate]]:
+        """With the strategy "ladder": the settings chosen, and what was tried."""
+
+
+M = TypeVar("M", bound=Tunable)
 
 
 @dataclass(frozen=True, eq=False)
-class SearchResult:
-    """The best variant, fitted on train; its settings; everything that was tried, failures included.
+class Tuned(Generic[M]):
+    """The best variant, fitted; everything that was tried, failures included.
 
     size: how many variants there are; a search with a limit of time need not try them all.
     criterion: what the candidates' scores are.
     """
 
-    model: Recommender
-    selected: dict[str, Any]
+    model: M
     candidates: list[Candidate]
     seconds: float
     size: int = 1
     criterion: str = "HR@100"
 
+    @property
+    def selected(self) -> dict[str, Any]:
+        """The settings of the best variant."""
+        return self.model.selected
+
 
 def tune(
-    model: Recommender,
-    data: Split | tuple[Interactions, Interactions],
+    model: M,
+    data: Split | tuple[Interactions, Interactions | None],
     *,
     space: Mapping[str, Sequence[Any]] | None = None,
     context: sp.csr_array | None = None,
     seconds: float | None = None,
     seed: int = 42,
     progress: Progress = silent,
-) -> SearchResult:
-    """Fit every combination of the settings that are "auto" and keep the best one on validation: by HR@100,
-    and by NDCG@100 where a model is trained by epochs and stops early by that.
+) -> Tuned[M]:
+    """Choose the settings of a model that are "auto" on validation, and fit it on the train part.
 
-    data: a split, of which only train and validation are looked at, or (train, validation).
-    space: other values than the model's own search space (or the data's) for some of its settings.
-    context: the validation users' histories, when the model is fitted on others (a summary's users).
-    seconds: begin no candidate after that time. The candidates of a closed-form model share the costly part
-        and are measured in full. Those of a model trained by epochs, whose settings are all fixed unless
-        seconds or a space are given, come in a random order (by `seed`, the model's own settings first) and
-        poor ones are dropped early: see `halving`. The winner's training then goes on to its end.
-    An empty validation part chooses nothing: the fallback settings are used, and the candidates say so.
+    Candidates are judged by HR@100; by NDCG@100 where a model is trained by epochs and stops early by that;
+    by the mean of both on a ladder. The candidates of a closed-form model share the costly part and are
+    measured in full. Those of a model trained by epochs, whose settings are all fixed unless seconds or a
+    space are given, come in a random order (the model's own settings first) and poor ones are dropped early.
+
+    Args:
+        model: The model, with the settings that are fixed.
+        data: A split, of which only train and validation are looked at, or (train, validation). Without a
+            validation part, an inner holdout of the train part is chosen on, and the model then fitted on
+            all of it. An empty one chooses nothing: the fallback settings are used, and a candidate says so.
+        space: Other values than the model's own search space (or the data's) for some of its settings.
+        context: The validation users' histories, when the model is fitted on others (a summary's users).
+        seconds: Begin no candidate after that time; the winner's training goes on to its end.
+        seed: Seed of the order in which models trained by epochs are tried.
+        progress: Called after each candidate.
     """
     train, validation = (data.train, data.val) if isinstance(data, Split) else data
+    _check(model, train, validation, space, context, seconds)
+    begin = time.perf_counter()
+    criterion, size = "HR@100", 1
+    if model.strategy == "ladder" and model.auto_settings:
+        settings, candidates = model.climb(
+            train, validation, context=context, seconds=seconds, progress=progress
+        )
+        fitted, size = _fit(model, train, settings, progress), len(candidates)
+    elif (
+        model.strategy == "halving"
+        and validation is not None
+        and validation.n_interactions
+        and (wanted := model.search_space if space is None and seconds is not None else space)
+    ):
+        variants = _in_random_order(model, wanted, seed)
+        raced = halve(
+            lambda settings: model.with_settings(**settings).training(train),
+            variants,
+            early_stopping(train, validation, context),
+            seconds=float("inf") if seconds is None else seconds,
+            progress=progress,
+        )
+        fitted, candidates, size, criterion = raced.model, raced.candidates, len(variants), "NDCG@100"
+    else:
+        variants = model.variants({**model.space_for(train), **(space or {})})
+        if validation is not None:
+            model = model.early_stop_on(validation, context)
+        if validation is not None and validation.n_interactions and variants != [{}]:
+            fitted, candidates = select(
+                model, train, validation, variants, context=context, seconds=seconds, progress=progress
+            )
+            size = len(variants)
+        elif len(variants) == 1:
+            fitted, candidates = _fit(model, train, variants[0], progress), []
+        else:
+            fitted, candidates = _without_validation(model, train, validation is None, variants, progress)
+    return Tuned(fitted.with_candidates(candidates), candidates, time.perf_counter() - begin, size, criterion)
+
+
+def _check(
+    model: Tunable,
+    train: Interactions,
+    validation: Interactions | None,
+    space: Mapping[str, Sequence[Any]] | None,
+    context: sp.csr_array | None,
+    seconds: float | None,
+) -> None:
+    if not train.n_interactions:
+        raise DataError(f"there are no interactions to fit {model.name} on; expected at least one.")
+    if validation is not None:
+        validate_alignment(train, validation, known_users=context is None)
     if seconds is not None and not seconds > 0:
         raise ConfigError(f"seconds is {seconds}; expected more than 0.")
     if nothing := [name for name, values in (space or {}).items() if not len(values)]:
         raise ConfigError(f"the space has no value for {nothing[0]!r}; expected one or more to try.")
-    if space and isinstance(model, InfiniteAEPlus):
+    if space and model.strategy == "ladder":
         raise ConfigError(
             f"{model.name} searches along its own ladders and takes no space; expected none: fix a setting "
             f"when the model is made, as in {type(model).__name__}({next(iter(space))}=...)."
         )
-    begin = time.perf_counter()
-    if isinstance(model, GradientModel) and validation.n_interactions:
-        wanted = model.search_space if space is None and seconds is not None else space
-        if wanted:
-            return _race(model, train, validation, wanted, context, seconds, seed, progress)
-    if isinstance(model, InfiniteAEPlus) and model.auto_settings and validation.n_interactions:
-        tuned = model.with_settings().fit(
-            train, validation=validation, context=context, seconds=seconds, progress=progress
-        )
-        spent = time.perf_counter() - begin
-        return SearchResult(tuned, tuned.selected, tuned.candidates, spent, len(tuned.candidates))
-    variants = model.variants({**model.space_for(train), **(space or {})})
-    if variants == [{}] or not validation.n_interactions:
-        if validation.n_interactions:
-            fitted = model.with_settings().early_stop_on(validation, context).fit(train, progress=progress)
-        else:
-            fitted = model.with_settings().fit(train, validation=validation, progress=progress)
-        return SearchResult(fitted, fitted.selected, fitted.candidates, time.perf_counter() - begin)
-    chosen = select(model, train, validation, variants, context=context, seconds=seconds, progress=progress)
-    spent = time.perf_counter() - begin
-    return SearchResult(chosen.model, chosen.model.selected, chosen.candidates, spent, len(variants))
 
 
-def _race(
-    model: GradientModel,
-    train: Interactions,
-    validation: Interactions,
-    space: Mapping[str, Sequence[Any]],
-    context: sp.csr_array | None,
-    seconds: float | None,
-    seed: int,
-    progress: Progress,
-) -> SearchResult:
-    """Successive halving over a random order of the search space, the settings that the model has first."""
-    begin = time.perf_counter()
+def _fit(model: M, train: Interactions, settings: Mapping[str, Any], progress: Progress) -> M:
+    ((_, fitted),) = model.path(train, [settings], progress)
+    if isinstance(fitted, InfrecError):
+        raise fitted
+    return fitted
+
+
+def _in_random_order(model: Tunable, space: Mapping[str, Sequence[Any]], seed: int) -> list[dict[str, Any]]:
+    """Every combination of the space, the settings that the model has first."""
     every = model.variants(space)
     own = {name: model.selected[name] for name in every[0]}
     others = [one for one in every if one != own]
     order = generator(seed, "search", model.name).permutation(len(others))
-    variants = [own, *(others[at] for at in order)]
-    raced = halve(
-        lambda settings: model.with_settings(**settings).training(train),
-        variants,
-        watcher(train, validation, context),
-        seconds=float("inf") if seconds is None else seconds,
-        progress=progress,
-    )
-    raced.model.candidates = raced.candidates
-    spent = time.perf_counter() - begin
-    return SearchResult(raced.model, raced.model.selected, raced.candidates, spent, len(variants), "NDCG@100")
+    return [own, *(others[at] for at in order)]
+
+
+def _without_validation(
+    model: M,
+    train: Interactions,
+    may_hold_out: bool,
+    variants: Sequence[Mapping[str, Any]],
+    progress: Progress,
+) -> tuple[M, list[Candidate]]:
+    """The variant that is best on an inner holdout, fitted on everything; else the fallback."""
+    candidates = _judged_inside(model, train, variants, progress) if may_hold_out else []
+    if not candidates:
+        settings = {name: model.fallback[name] for name in variants[0]}
+        return _fit(model, train, settings, progress), [Candidate(settings, error=_NOTHING_HELD_OUT)]
+    ranked = best_first(candidates)
+    while True:
+        best = ranked.pop(0)
+        try:
+            return _fit(model, train, best.settings, progress), candidates
+        except SolveError as failure:  # λ = 0, where two users differed only in what was hidden
+            if not ranked:
+                raise
+            candidates[candidates.index(best)] = best.without_solution(str(failure))
+
+
+def _judged_inside(
+    model: Tunable, train: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress
+) -> list[Candidate]:
+    """The variants, judged on an inner holdout; none when no user has enough interactions for one."""
+    inner = inner_holdout(train)
+    return [] if inner is None else select(model, *inner, variants, progress=progress)[1]

@@ -1,6 +1,6 @@
 """Who is held out."""
 
-from infrec.splits.holdout import hide, holdout, is_set_aside, own_split, set_aside
+from infrec.splits.holdout import hide, holdout, inner_holdout, is_set_aside, own_split, set_aside
 from infrec.splits.negatives import evaluation_negatives
 from infrec.splits.split import Split
 from infrec.splits.temporal import ahead, periods
@@ -11,6 +11,7 @@ __all__ = [
     "evaluation_negatives",
     "hide",
     "holdout",
+    "inner_holdout",
     "is_set_aside",
     "own_split",
     "periods",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 23  # interactions shuffled at a time
 
 HELD_OUT = 0.1
+INNER_SEED = 42  # of what is held out inside a log to choose settings by
 
 
 def holdout(log: Interactions, *, seed: int = 42) -> Split:
@@ -65,6 +66,23 @@ def hide(log: Interactions, *, share: float = 0.1, seed: int = 42) -> tuple[Inte
     quota = np.where(n >= 2, np.maximum(1, (share * n).astype(np.int64)), 0)
     hidden = place < np.repeat(quota, n)
     return keep(log, ~hidden), keep(log, hidden)
+
+
+def inner_holdout(log: Interactions) -> tuple[Interactions, Interactions] | None:
+    """A fifth of each user's interactions to choose settings by; None when no user has enough.
+
+    Returns what is left and what is held out, over the users with enough interactions.
+    """
+    try:
+        # Without the data's own parts: this is a holdout inside what we were given to train on. Without its
+        # times, which no model looks at and which are half of a large log's memory.
+        split = holdout(log.with_matrix(log.matrix), seed=INNER_SEED)
+    except DataError:
+        return None
+    held_out = split.val.with_matrix(split.val.matrix.maximum(split.test.matrix))
+    if not held_out.n_interactions or not split.train.n_interactions:
+        return None
+    return split.train, held_out
 
 
 def own_split(log: Interactions) -> Split:

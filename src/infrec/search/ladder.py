@@ -1,14 +1,9 @@
-"""How ∞-AE-plus chooses its settings: one at a time, up and down a ladder of values, on hidden interactions.
+"""Settings are chosen one at a time, up and down a ladder of values, on hidden interactions.
 
-A trial is a log with some interactions hidden, and a candidate's quality is the mean of NDCG@100 and HR@100
-(what is found, and in which order) of the users who had some hidden. Three things keep the search cheap and
-its choice steady:
+A trial is a log with some interactions hidden; it says how good a candidate is for each user who had some
+hidden. Two things keep the search cheap and its choice steady:
 
-- Candidates share what they can: a kernel serves every λ and target power of its weighting, and what changes
-  only the end of the computation (weight of the item side, popularity) reuses the scores before it.
-- Where the given validation part is small, further parts of the log are hidden in turn until enough users
-  judge (`ENOUGH`), so that no choice hangs on a few of them. A candidate that is clearly worse on the first
-  trial is not taken through the others.
+- A candidate that is clearly worse on the first trial is not taken through the others.
 - The search starts at values that are good on most data and moves to a neighbour only when the same users,
   compared one by one, rank it better by more than a standard error of that comparison: noise leaves it there.
 """
@@ -17,71 +12,101 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from infrec.errors import SolveError
-from infrec.models.infinite_ae_plus_trial import OF_ITEMS, Settings, Trial
-from infrec.models.selection import Candidate
 from infrec.progress import Progress, silent
+from infrec.search.criterion import Candidate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Costly ones (a kernel, then a solve) first and once; cheap ones until nothing changes.
-ROUNDS = (
-    ("reg", "item_weight", "popularity_power", "user_power", "item_power", "depth", "reg", "target_power"),
-    ("item_depth", "item_reg", "item_weight", "popularity_power", "reg"),
-    ("item_weight", "popularity_power", "reg"),
-)
+Settings = dict[str, Any]
+
 _CLEARLY = 2.0  # standard errors by which a candidate is worse before the other trials are spared
 
 
-def search(
+class Trial(Protocol):
+    """A log with some interactions hidden."""
+
+    def quality(self, settings: Settings) -> NDArray[np.float64]:
+        """How well these settings rank what was hidden, for each user who judges, in percent."""
+
+
+@dataclass(frozen=True)
+class Ladders:
+    """The settings of a model that are climbed.
+
+    Args:
+        values: The values of each setting, in order.
+        start: Where the search begins.
+        rounds: The order in which settings are climbed, round by round; all but the first round end the
+            search when nothing changed.
+        idle: The settings that change nothing while another one is 0, by the name of that one.
+        scaled_by: A setting whose value is divided when the one it is named by grows (λ by the depth).
+    """
+
+    values: Mapping[str, Sequence[Any]]
+    start: Mapping[str, Any]
+    rounds: Sequence[Sequence[str]]
+    idle: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    scaled_by: Mapping[str, str] = field(default_factory=dict)
+
+    def idle_at(self, settings: Settings) -> set[str]:
+        """The settings that change nothing here."""
+        return {name for switch, names in self.idle.items() if not settings[switch] for name in names}
+
+
+def climb(
     trials: Sequence[Trial],
-    ladders: Mapping[str, Sequence[Any]],
-    start: Mapping[str, Any],
+    ladders: Ladders,
     fixed: Mapping[str, Any],
     *,
     bar: float = 1.0,
     seconds: float | None = None,
     progress: Progress = silent,
 ) -> tuple[Settings, list[Candidate]]:
-    """The settings that rank what is hidden best, and everything that was tried. `fixed` ones stay.
+    """The settings that rank what is hidden best, and everything that was tried.
 
-    ladders: the values of each setting, in order. start: where the search begins.
-    bar: the standard errors by which a candidate must be better; 0 believes every number.
+    Args:
+        trials: What candidates are judged by.
+        ladders: The values to try.
+        fixed: Settings that keep their value.
+        bar: The standard errors by which a candidate must be better; 0 believes every number.
+        seconds: Begin no candidate after that time.
+        progress: Called after each candidate.
     """
-    return _Search(trials, ladders, {**start, **fixed}, frozenset(fixed), bar, seconds, progress).run()
+    return _Climb(trials, ladders, fixed, bar, seconds, progress).run()
 
 
-class _Search:
+class _Climb:
     def __init__(
         self,
         trials: Sequence[Trial],
-        ladders: Mapping[str, Sequence[Any]],
-        start: Settings,
-        fixed: frozenset[str],
+        ladders: Ladders,
+        fixed: Mapping[str, Any],
         bar: float,
         seconds: float | None,
         progress: Progress,
     ) -> None:
         self.trials, self.ladders, self.bar, self.progress = trials, ladders, bar, progress
-        self.open = [name for name in ladders if name not in fixed]
+        self.open = [name for name in ladders.values if name not in fixed]
         self.deadline = None if seconds is None else time.perf_counter() + seconds
-        self.best = start
+        self.best: Settings = {**ladders.start, **fixed}
         self.best_quality: list[NDArray[np.float64]] | None = None
         self.tried: dict[tuple[Any, ...], Candidate] = {}
 
     def run(self) -> tuple[Settings, list[Candidate]]:
         self.best_quality = self._measure(self.best)
-        for axes in ROUNDS:
+        for number, axes in enumerate(self.ladders.rounds):
             before = self.best
             for axis in axes:
                 if axis in self.open:
                     self._climb(axis)
-            if before == self.best and axes is not ROUNDS[0]:
+            if before == self.best and number:
                 break
         if self.best_quality is None:
             raise SolveError(
@@ -101,24 +126,24 @@ class _Search:
                 return
 
     def _neighbour(self, axis: str, step: int) -> Settings | None:
-        ladder = self.ladders[axis]
+        ladder = self.ladders.values[axis]
         value = self.best[axis]
         nearest = int(np.argmin([abs(value - one) for one in ladder]))
         at = nearest + step
         if not 0 <= at < len(ladder):
             return None
-        if axis in OF_ITEMS and not self.best["item_weight"]:
+        if axis in self.ladders.idle_at(self.best):
             return None
         changes = {axis: ladder[at]}
-        ridge = {"depth": "reg", "item_depth": "item_reg"}.get(axis)
-        if ridge in self.open:  # a deeper kernel has a larger diagonal for its content
-            wanted = self.best[ridge] * value / ladder[at]
-            changes[ridge] = min(self.ladders[ridge], key=lambda reg: abs(np.log(reg / wanted)))
+        scaled = self.ladders.scaled_by.get(axis)
+        if scaled in self.open:
+            wanted = self.best[scaled] * value / ladder[at]
+            changes[scaled] = min(self.ladders.values[scaled], key=lambda one: abs(np.log(one / wanted)))
         return self.best | changes
 
     def _better(self, candidate: Settings | None) -> bool:
         """Measure a candidate against the best; remember it when it is better by more than chance."""
-        if candidate is None or _key(candidate) in self.tried or self._late():
+        if candidate is None or self._key(candidate) in self.tried or self._late():
             return False
         quality = self._measure(candidate)
         if quality is None:
@@ -149,20 +174,19 @@ class _Search:
         whole = error is None and dropped is None
         score = float(np.concatenate(quality).mean()) if whole else None
         spent = time.perf_counter() - begin
-        self.tried[_key(candidate)] = Candidate(dict(candidate), score, error, spent, dropped=dropped)
+        self.tried[self._key(candidate)] = Candidate(dict(candidate), score, error, spent, dropped=dropped)
         self.progress("choose settings", len(self.tried), None, score=score)
         return quality if whole else None
 
     def _late(self) -> bool:
         return self.deadline is not None and time.perf_counter() >= self.deadline
 
+    def _key(self, settings: Settings) -> tuple[Any, ...]:
+        """Equal for settings that differ only in what changes nothing."""
+        return tuple(sorted((settings | dict.fromkeys(self.ladders.idle_at(settings), 0.0)).items()))
+
 
 def _compare(new: Sequence[NDArray[np.float64]], old: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
     """The mean difference over the same judges, and its standard error."""
     difference = np.concatenate(new) - np.concatenate(old)
     return float(difference.mean()), float(difference.std() / np.sqrt(max(1, len(difference))))
-
-
-def _key(settings: Settings) -> tuple[Any, ...]:
-    without = settings if settings["item_weight"] else settings | dict.fromkeys(OF_ITEMS, 0.0)
-    return tuple(sorted(without.items()))

@@ -25,8 +25,9 @@ from infrec.kernels.device_arrays import compiled, coordinates
 from infrec.kernels.gram import Kernel
 from infrec.kernels.ntk import NTK
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
-from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial, judged
+from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
 from infrec.models.two_sides import ItemSide, UserSide
+from infrec.search import criterion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,7 +128,7 @@ class DeviceTrial(Trial):
 
     # ---- quality -------------------------------------------------------------------------------------------
     def _judged(
-        self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32], k: int
+        self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         factors = np.zeros(2, np.float32)
         factors[: len(parts) - 1] = [factor for _, factor in parts[1:]]
@@ -139,10 +140,11 @@ class DeviceTrial(Trial):
                 "so use a larger reg or dtype float64."
             )
         rank = np.asarray(ranks).ravel()[: len(self._owner)]
+        k = criterion.cutoff(self.matrix.shape[1])
         listed = rank < k
         found = np.zeros((len(self.rows), k), bool)
         found[self._owner[listed], rank[listed]] = True
-        return judged(found, np.diff(self.held.indptr))
+        return criterion.ndcg_and_hit_rate(found, np.diff(self.held.indptr))
 
 
 @cache

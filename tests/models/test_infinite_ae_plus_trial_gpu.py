@@ -11,14 +11,15 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.kernels import devices
-from infrec.metrics.ranking import hits, top_k
 from infrec.models import InfiniteAEPlus
-from infrec.models.infinite_ae_plus import LADDERS, START
-from infrec.models.infinite_ae_plus_device import DeviceTrial, _Scores
-from infrec.models.infinite_ae_plus_search import search
-from infrec.models.infinite_ae_plus_trial import Trial, judged
+from infrec.models.infinite_ae_plus import LADDERS
+from infrec.models.infinite_ae_plus_trial import Trial
+from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial, _Scores
+from infrec.search.criterion import quality
+from infrec.search.ladder import climb
 from infrec.splits import hide
 
+START = dict(LADDERS.start)
 OTHERS = {"depth": 2, "item_depth": 2, "reg": 1.25, "item_reg": 0.3, "item_power": 0.0, "target_power": 1.0}
 SETTINGS = [
     START,
@@ -75,7 +76,7 @@ def test_both_measure_the_same(
     assert np.isclose(found, expected).mean() > 0.97
 
 
-@pytest.mark.parametrize("power", LADDERS["popularity_power"])
+@pytest.mark.parametrize("power", LADDERS.values["popularity_power"])
 def test_each_popularity_power(pairs: dict[str, tuple[Trial, DeviceTrial]], power: float) -> None:
     here, there = pairs["own users"]
     settings = START | {"popularity_power": power}
@@ -93,8 +94,8 @@ def test_ranks_are_those_of_top_k(seed: int) -> None:
     assert len(trial.rows) == 120
     scores = np.zeros((trial._asked.shape[0], 60), np.float32)
     scores[:120] = rng.choice([-2.0, -0.0, 0.0, 1.0], (120, 60))
-    expected = judged(hits(top_k(scores[:120], 12, exclude=seen), held), np.diff(held.indptr))
-    found = trial._judged([(_Scores(scores, 1.0), 1.0)], np.ones(60, np.float32), 12)
+    expected = quality(scores[:120], seen, held, "both")
+    found = trial._judged([(_Scores(scores, 1.0), 1.0)], np.ones(60, np.float32))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -104,7 +105,7 @@ def test_scores_that_are_no_numbers_are_refused(pairs: dict[str, tuple[Trial, De
         columns = np.ones(60, np.float32)
         columns[7] = wrong
         with pytest.raises(SolveError, match="NaN or infinite"):
-            trial._judged([(trial.by_users(START), 1.0)], columns, 12)
+            trial._judged([(trial.by_users(START), 1.0)], columns)
 
 
 def test_a_kernel_without_a_factor_is_refused(pairs: dict[str, tuple[Trial, DeviceTrial]]) -> None:
@@ -112,7 +113,7 @@ def test_a_kernel_without_a_factor_is_refused(pairs: dict[str, tuple[Trial, Devi
     twice = sp.csr_array(sp.vstack([left[:117], left[:3]]))
     trial = DeviceTrial(twice, pairs["own users"][0].hidden)
     with pytest.raises(SolveError, match=r"1 candidate settings failed; .* reg=0 is not positive definite"):
-        search([trial], LADDERS, START, START | {"reg": 0.0})
+        climb([trial], LADDERS, START | {"reg": 0.0})
     assert np.isfinite(trial.quality(START)).all()
 
 
