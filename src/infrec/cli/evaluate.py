@@ -190,7 +190,7 @@ def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple
         if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
             from infrec.distillation import update
 
-            split = update.split_over(split, update.joined(summary, split.train), summary)
+            split = update.with_items_of(split, summary)
         return split, summary.align_items(split.train.items)
     log = reading.load(path)
     if log.parts is not None:
