@@ -24,7 +24,7 @@ from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions, ReadReport
+    from infrec.data import Interactions, ReadReport, Summary
     from infrec.models import Candidate, Recommender
     from infrec.splits import Split
 
@@ -105,13 +105,6 @@ def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
         | ({"rungs": list(one.rungs), "dropped": one.dropped, "seconds": one.seconds} if one.rungs else {})
         for one in tried
     ]
-
-
-def search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
-    """The search space of a model trained by epochs, without the settings that `--set` fixes; else None."""
-    if model.strategy != "halving":
-        return None  # its open settings are "auto"
-    return {name: values for name, values in model.search_space.items() if name not in fixed}
 
 
 # ---- options from settings ---------------------------------------------------------------------------------
@@ -277,7 +270,7 @@ class Source:
         from infrec.splits import holdout, set_aside
 
         if self.previous is not None:
-            log = update.over(log, update.joined(self.previous, log), self.previous)
+            log = update.with_items_of(log, self.previous)
         split = holdout(log, seed=self.seed)
         return split if self.set_aside is None else set_aside(split, self.set_aside, self.seed)[0]
 
