@@ -83,12 +83,6 @@ def prepare(
         scratch.mkdir()
         rules = Rules(source, options)
         found = _first_pass(rules, scratch / "rows", block, progress)
-        if not sum(found.sizes):
-            if not found.rows:
-                raise DataError(f"{source.name} has columns but no rows; expected at least one interaction.")
-            raise DataError(
-                f"none of the {found.rows:,} rows of {source.name} can be used: {counts(found.dropped)}."
-            )
         user_number, users = _numbered(found.users, found.user_texts)
         item_number, columns = _numbered(found.items, found.item_texts)
         total = np.zeros(len(users), np.int64)
@@ -200,6 +194,12 @@ def _first_pass(rules: Rules, scratch: Path, block: int, progress: Progress) -> 
             if info is not None:
                 found.info.append(info)
             progress(stage, found.rows, None)
+    if not found.rows:
+        raise DataError(f"{source.name} has columns but no rows; expected at least one interaction.")
+    if not found.sizes:
+        raise DataError(
+            f"none of the {found.rows:,} rows of {source.name} can be used: {counts(found.dropped)}."
+        )
     return found
 
 
