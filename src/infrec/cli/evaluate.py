@@ -131,7 +131,9 @@ def evaluate(
         documents = []
         for each in models:
             fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
-            space = None if search is None else options.search_space(each, fixed)
+            space = None  # the open settings of a closed-form model are "auto"
+            if search is not None and each.strategy == "halving":
+                space = {name: values for name, values in each.search_space.items() if name not in fixed}
             choosing = Choosing(no_search, search, space, seed)
             document = {"dataset": data} | _measure(
                 each, split, train, protocol, choosing, sample_users, load_seconds, progress

@@ -107,13 +107,6 @@ def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
     ]
 
 
-def search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
-    """The search space of a model trained by epochs, without the settings that `--set` fixes; else None."""
-    if model.strategy != "halving":
-        return None  # its open settings are "auto"
-    return {name: values for name, values in model.search_space.items() if name not in fixed}
-
-
 # ---- options from settings ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Shown:
