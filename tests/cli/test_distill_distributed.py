@@ -95,7 +95,7 @@ class Two:
 
 def step_of(checkpoint: Path) -> int:
     try:
-        return int(json.loads((checkpoint / "manifest.json").read_text())["track"]["step"])
+        return int(json.loads((checkpoint / "manifest.json").read_text())["state"]["track"]["step"])
     except (OSError, ValueError):
         return -1
 

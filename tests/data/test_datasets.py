@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec.data import datasets, download
-from infrec.data.datasets import Entry, load, locate, names
+from infrec.data.datasets import Entry, entries, load, locate
 from infrec.data.download import fetch
 from infrec.errors import DataError
 
@@ -222,9 +222,7 @@ def test_what_cannot_be_downloaded_says_where_to_get_it(name: str, tmp_path: Pat
 
 
 def test_names_and_paths(tmp_path: Path) -> None:
-    assert names()[0] == "demo" and {"ml-100k", "ml-1m", "ml-20m", "ml-25m", "magazine", "netflix"} <= set(
-        names()
-    )
+    assert {"demo", "ml-100k", "ml-1m", "ml-20m", "ml-25m", "magazine", "netflix"} <= set(entries)
     for entry in datasets.entries.values():
         assert entry.md5 is None or re.fullmatch("[0-9a-f]{32}", entry.md5)
         assert entry.url is None or entry.url.startswith("https://")

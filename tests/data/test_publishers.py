@@ -11,7 +11,8 @@ import pytest
 
 from infrec.data import archives, publishers
 from infrec.data.archives import Folder, Zip
-from infrec.data.publishers import GENRES_100K, NetflixSource, amazon, douban
+from infrec.data.datasets import load
+from infrec.data.publishers import GENRES_100K, NetflixSource
 from infrec.data.read import read
 from infrec.errors import DataError
 
@@ -101,19 +102,15 @@ def test_half_stars_and_positive(tmp_path: Path) -> None:
     assert read(folder(tmp_path, ML_25M), positive="rating >= 3.5").n_interactions == 2
 
 
-def test_amazon_and_douban(tmp_path: Path) -> None:
-    folder(
-        tmp_path,
-        {"m.csv": b"B00005N7P0,AH2IFH762VY5U,5.0,1005177600\n0123456789,A3JPFWKS83R49V,3.0,1174694400\n"},
-    )
-    folder(tmp_path, {"d.dat": b"1\t1630\t4\n1\t1181\t4\n2\t1630\t5\n"})
-    from infrec.data.assemble import assemble
-    from infrec.data.read_options import ReadOptions
-
-    for log in (assemble(amazon(Folder(tmp_path), "m.csv"), ReadOptions()), read(tmp_path / "m.csv")):
+def test_amazon_and_douban(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their names, in the publishers' order of columns; Amazon's ids tell users and items apart anyway."""
+    ratings = b"B00005N7P0,AH2IFH762VY5U,5.0,1005177600\n0123456789,A3JPFWKS83R49V,3.0,1174694400\n"
+    folder(tmp_path, {"magazine.csv": ratings, "douban.dat": b"1\t1630\t4\n1\t1181\t4\n2\t1630\t5\n"})
+    monkeypatch.setenv("INFREC_DATA", str(tmp_path))
+    for log in (load("magazine"), read(tmp_path / "magazine.csv")):
         assert log.items.ids.to_pylist() == ["0123456789", "B00005N7P0"]
         assert log.users.ids.to_pylist() == ["A3JPFWKS83R49V", "AH2IFH762VY5U"]
-    assert assemble(douban(Folder(tmp_path), "d.dat"), ReadOptions()).n_interactions == 3
+    assert load("douban").n_interactions == 3
 
 
 @pytest.mark.parametrize("chunk", [7, 24, 50, 1000])

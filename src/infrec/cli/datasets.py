@@ -83,7 +83,7 @@ def download(
     from infrec.data import datasets
 
     if name not in datasets.entries:
-        raise typer.BadParameter(options.unknown("dataset", name, datasets.names()), param_hint="NAME")
+        raise typer.BadParameter(options.unknown("dataset", name, list(datasets.entries)), param_hint="NAME")
     with console.bars() as progress:
         path = datasets.download(name, progress)
     console.saved(path)

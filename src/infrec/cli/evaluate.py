@@ -131,9 +131,7 @@ def evaluate(
         documents = []
         for each in models:
             fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
-            space = None  # the open settings of a closed-form model are "auto"
-            if search is not None and each.strategy == "halving":
-                space = {name: values for name, values in each.search_space.items() if name not in fixed}
+            space = None if search is None else _search_space(each, fixed)
             choosing = Choosing(no_search, search, space, seed)
             document = {"dataset": data} | _measure(
                 each, split, train, protocol, choosing, sample_users, load_seconds, progress
@@ -147,6 +145,13 @@ def evaluate(
         console.emit(documents[0] if len(documents) == 1 else {"dataset": data, "results": documents})
     else:
         show(documents, log, split.name)
+
+
+def _search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
+    """The search space of a model trained by epochs, without the settings that `--set` fixes; else None."""
+    if model.strategy != "halving":
+        return None  # its open settings are "auto"
+    return {name: values for name, values in model.search_space.items() if name not in fixed}
 
 
 def _split(
@@ -185,7 +190,7 @@ def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple
         if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
             from infrec.distillation import update
 
-            split = update.split_over(split, update.joined(summary, split.train), summary)
+            split = update.with_items_of(split, summary)
         return split, summary.align_items(split.train.items)
     log = reading.load(path)
     if log.parts is not None:

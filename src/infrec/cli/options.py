@@ -24,7 +24,7 @@ from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions, ReadReport
+    from infrec.data import Interactions, ReadReport, Summary
     from infrec.models import Candidate, Recommender
     from infrec.splits import Split
 
@@ -270,7 +270,7 @@ class Source:
         from infrec.splits import holdout, set_aside
 
         if self.previous is not None:
-            log = update.over(log, update.joined(self.previous, log), self.previous)
+            log = update.with_items_of(log, self.previous)
         split = holdout(log, seed=self.seed)
         return split if self.set_aside is None else set_aside(split, self.set_aside, self.seed)[0]
 

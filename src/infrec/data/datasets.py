@@ -86,11 +86,6 @@ entries: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in 
 _FORMS = (".parquet", "", ".zip", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".dat", ".dat.gz")
 
 
-def names() -> list[str]:
-    """The registered names."""
-    return list(entries)
-
-
 def load(
     name_or_path: str | os.PathLike[str], *, progress: Progress = silent, **options: Any
 ) -> Interactions:
@@ -176,11 +171,9 @@ def entry_sources(entry: Entry, progress: Progress = silent) -> tuple[Source, So
 
 def _open(entry: Entry, path: Path) -> tuple[Source, Source | None]:
     """A found file in the publisher's format, or in any that `read` knows."""
-    plain = path.name.removesuffix(".gz")
-    if entry.kind == "amazon" and plain.endswith(".csv"):
-        return publishers.amazon(Folder(path.parent), path.name), None
-    if entry.kind == "douban" and plain.endswith((".dat", ".tsv")):
-        return publishers.douban(Folder(path.parent), path.name), None
+    header, delimiter, endings = publishers.HEADLESS.get(entry.kind, ((), "", ()))
+    if path.name.removesuffix(".gz").endswith(endings):
+        return publishers.text(Folder(path.parent), path.name, header=header, delimiter=delimiter), None
     if path.is_file() and path.suffix == ".zip":
         found = publishers.detect(Zip(path, entry.limit))
         if found is None:

@@ -21,24 +21,16 @@ from infrec.data.text import TextSource
 from infrec.errors import DataError
 
 RATINGS = ("user", "item", "rating", "timestamp")
-AMAZON = ("item", "user", "rating", "timestamp")
-DOUBAN = ("user", "item", "rating")
+# Files without a header, by publisher: columns, delimiter, endings. Amazon's are “ratings only” of 2018.
+HEADLESS = {
+    "amazon": (("item", "user", "rating", "timestamp"), ",", (".csv",)),
+    "douban": (("user", "item", "rating"), "\t", (".dat", ".tsv")),
+}
 # The 19 flags at the end of each line of u.item, in the order of its README.
 GENRES_100K = (
-    *("unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama"),
-    *(
-        "Fantasy",
-        "Film-Noir",
-        "Horror",
-        "Musical",
-        "Mystery",
-        "Romance",
-        "Sci-Fi",
-        "Thriller",
-        "War",
-        "Western",
-    ),
-)
+    "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama",
+    "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
+)  # fmt: skip
 _NETFLIX_FILE = re.compile(r"(training_set/)?(combined_data_[0-9]+|mv_[0-9]+)\.txt")
 
 CHUNK = 32 << 20
@@ -51,9 +43,11 @@ def detect(files: Files) -> tuple[Source, Source | None] | None:
     """The ratings and the items of a folder or archive that has a publisher's file names; None where not."""
     names = set(files.names())
     if "u.data" in names:
-        return movielens_100k(files), _if("u.item", names, lambda: movielens_100k_items(files))
+        ratings = text(files, "u.data", header=RATINGS, delimiter="\t")
+        return ratings, _if("u.item", names, lambda: movielens_100k_items(files))
     if "ratings.dat" in names:
-        return movielens_dat(files), _if("movies.dat", names, lambda: movielens_dat_items(files))
+        ratings = text(files, "ratings.dat", header=RATINGS, delimiter="::")  # MovieLens 1M and 10M
+        return ratings, _if("movies.dat", names, lambda: movielens_dat_items(files))
     if "ratings.csv" in names:
         return text(files, "ratings.csv"), _if("movies.csv", names, lambda: text(files, "movies.csv"))
     if parts := [name for name in files.names() if _NETFLIX_FILE.fullmatch(name)]:
@@ -66,11 +60,6 @@ def text(
 ) -> TextSource:
     """A delimited text file of a folder or archive."""
     return TextSource(lambda: files.open(name), name, header=header, delimiter=delimiter)
-
-
-def movielens_100k(files: Files) -> Source:
-    """`u.data`: user⇥item⇥rating⇥timestamp."""
-    return text(files, "u.data", header=RATINGS, delimiter="\t")
 
 
 def movielens_100k_items(files: Files) -> Source:
@@ -91,11 +80,6 @@ def movielens_100k_items(files: Files) -> Source:
     )
 
 
-def movielens_dat(files: Files) -> Source:
-    """`ratings.dat` of MovieLens 1M and 10M: user::item::rating::timestamp."""
-    return text(files, "ratings.dat", header=RATINGS, delimiter="::")
-
-
 def movielens_dat_items(files: Files) -> Source:
     """`movies.dat`: id::title::genres; Latin-1 in 1M, UTF-8 in 10M."""
     lines = read_text(files, "movies.dat", "utf8").splitlines()
@@ -103,16 +87,6 @@ def movielens_dat_items(files: Files) -> Source:
     return _items(
         [row[0] for row in fields], [row[1] for row in fields], [row[2] for row in fields], "movies.dat"
     )
-
-
-def amazon(files: Files, name: str) -> Source:
-    """Amazon 2018 “ratings only”: item,user,rating,timestamp without a header."""
-    return text(files, name, header=AMAZON, delimiter=",")
-
-
-def douban(files: Files, name: str) -> Source:
-    """Douban: user⇥item⇥rating without a header."""
-    return text(files, name, header=DOUBAN, delimiter="\t")
 
 
 def netflix(files: Files, names: Sequence[str]) -> Source:

@@ -25,7 +25,7 @@ from infrec.data.arrow import from_numpy
 from infrec.data.assemble import assemble
 from infrec.data.interactions import Interactions
 from infrec.data.read_options import ReadOptions
-from infrec.data.sources import TableSource
+from infrec.data.sources import TableSource, grouped
 from infrec.data.synthetic_world import BLOCK, World
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
@@ -88,7 +88,7 @@ def write_parquet(
         temporary.replace(path.with_name(f"{path.stem}-items.parquet"))
         with pq.ParquetWriter(temporary, SCHEMA, use_dictionary=["user", "rating"]) as writer:
             done = 0
-            for table in _regrouped(_blocks(world, threads or min(4, os.cpu_count() or 1)), row_group):
+            for table in grouped(_blocks(world, threads or min(4, os.cpu_count() or 1)), row_group):
                 writer.write_table(table, row_group_size=row_group)
                 done += table.num_rows
                 progress(f"writing {path.name}", done, interactions)
@@ -112,22 +112,6 @@ def _blocks(world: World, threads: int) -> Iterator[pa.RecordBatch]:
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
-
-
-def _regrouped(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Rows of record batches in tables of exactly `rows`, and a last one."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        held.append(batch)
-        count += batch.num_rows
-        while count >= rows:
-            table = pa.Table.from_batches(held)
-            yield table.slice(0, rows)
-            held = table.slice(rows).to_batches()
-            count -= rows
-    if count:
-        yield pa.Table.from_batches(held)
 
 
 def _block(world: World, number: int) -> pa.RecordBatch:

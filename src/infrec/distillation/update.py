@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from infrec.data.summary import Summary
 
+Data = TypeVar("Data", bound=Split | Interactions)
 SIZES = ("users", "target", "per_user", "total", "percent", "gamma")
 
 
@@ -136,17 +137,21 @@ def over(log: Interactions, items: Vocabulary, known: Interactions | None = None
     return Interactions(matrix, log.users, items, item_info=info, parts=parts, report=log.report)
 
 
-def with_items_of(data: Split | Interactions, summary: Interactions) -> Split | Interactions:
-    """A log or a split in the columns of its own items and the summary's."""
+def with_items_of(data: Data, summary: Interactions) -> Data:
+    """A log or a split in the columns of its own items and the summary's.
+
+    Args:
+        data: The log, or the split whose three parts it is done to.
+        summary: A summary over mostly the same items; it tells titles that the data lack.
+    """
+    wider: Any
     if isinstance(data, Split):
-        return split_over(data, joined(summary, data.train), summary)
-    return over(data, joined(summary, data), summary)
-
-
-def split_over(split: Split, items: Vocabulary, known: Interactions | None = None) -> Split:
-    """A split whose three parts are in the columns of a larger vocabulary."""
-    train, val, test = (over(part, items, known) for part in (split.train, split.val, split.test))
-    return Split(train, val, test, name=split.name)
+        items = joined(summary, data.train)
+        train, val, test = (over(part, items, summary) for part in (data.train, data.val, data.test))
+        wider = Split(train, val, test, name=data.name)
+    else:
+        wider = over(data, joined(summary, data), summary)
+    return wider
 
 
 def _columns(matrix: sp.csr_array, to: NDArray[np.int64], width: int) -> sp.csr_array:

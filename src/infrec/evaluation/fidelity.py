@@ -49,7 +49,7 @@ def card_of(
 
     about = summary.about
     if summary.items != split.train.items:  # with (ε, δ) it has the items that may be named
-        split = update.split_over(split, update.joined(summary, split.train), summary)
+        split = update.with_items_of(split, summary)
         summary = summary.align_items(split.train.items)
     train = split.train
     watch = Stopwatch()

@@ -10,6 +10,7 @@ from infrec.paper.cells import Cell
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Plan, unusual
 from infrec.paper.records import Record
 from infrec.paper.results import Results, Row
+from infrec.paper.views import value
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
 from infrec.report.numbers import number
 
@@ -203,10 +204,7 @@ def table(dataset: str, study: Study, kind: str, known: Sequence[Variant]) -> Ta
             continue
         found = [study.rows_of(settings, metric) for metric in metrics]
         line: list[str | Value] = [what]
-        line += [
-            Value(metric, None) if row is None else Value(metric, row.value, row.low, row.high)
-            for metric, row in zip(metrics, found, strict=True)
-        ]
+        line += [value(metric, row) for metric, row in zip(metrics, found, strict=True)]
         step, mass = study.facts(settings, "best_step"), study.facts(settings, "mass_per_user")
         fraction, size = study.facts(settings, "fractional_share"), study.facts(settings, "bytes")
         line += [

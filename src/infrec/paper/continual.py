@@ -12,7 +12,8 @@ from infrec.paper import published
 from infrec.paper.cells import DISTILLED, PERIODS, Cell, Data, pairs
 from infrec.paper.continual_strategies import STRATEGIES
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Plan
-from infrec.paper.results import Results, Row, Rows, data_of
+from infrec.paper.results import Results, Rows, data_of
+from infrec.paper.views import axis, by_metric, point
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
 from infrec.report.numbers import label, listed, number
 
@@ -72,13 +73,12 @@ def figure(dataset: str, rows: Rows) -> Figure:
     ticks = tuple((float(at), label(strategy).removesuffix(" (0/1)")) for at, strategy in enumerate(there))
 
     def panel(metric: str) -> Panel:
-        series = []
-        for at, strategy in enumerate(there):
-            row = rows.get(source=strategy, metric=metric)
-            points = () if row is None else (_point(at, row),)
-            series.append(Series(strategy, points))
-        y = metric if metric == "AUC" else f"{metric} (%)"
-        return Panel(f"{dataset}: {metric}", "", y, tuple(series), ticks=ticks)
+        rows_of = [rows.get(source=strategy, metric=metric) for strategy in there]
+        drawn = tuple(
+            Series(strategy, () if row is None else (point(at, row),))
+            for at, (strategy, row) in enumerate(zip(there, rows_of, strict=True))
+        )
+        return Panel(f"{dataset}: {metric}", "", axis(metric), drawn, ticks=ticks)
 
     metrics = published.METRICS
     caption = (
@@ -88,30 +88,12 @@ def figure(dataset: str, rows: Rows) -> Figure:
     return Figure(f"continual-{dataset}", caption, tuple((panel(metric),) for metric in metrics))
 
 
-def _point(at: int, row: Row) -> Point:
-    return Point(float(at), row.value, row.low, row.high, row.seeds)
-
-
 def table(dataset: str, rows: Rows) -> Table:
     """Strategies down, metrics across."""
-    lines = []
-    for strategy in STRATEGIES:
-        own = rows.where(source=strategy)
-        if not own:
-            continue
-        line: list[str | Value] = [label(strategy)]
-        for metric in published.METRICS:
-            row = own.get(metric=metric)
-            best = max((r.value for r in rows.where(metric=metric)), default=None)
-            line.append(
-                Value(metric, None)
-                if row is None
-                else Value(metric, row.value, row.low, row.high, best=row.value == best)
-            )
-        lines.append(tuple(line))
+    lines = {label(one): rows.where(source=one) for one in STRATEGIES if rows.where(source=one)}
     seeds = max((row.seeds for row in rows), default=0)
     caption = f"{dataset}: MVAE by strategy, mean over the periods and over {seeds} seed{'s' * (seeds != 1)}."
-    return Table(caption, ("strategy", *published.METRICS), tuple(lines))
+    return by_metric(caption, "strategy", lines)
 
 
 def notes() -> list[str]:

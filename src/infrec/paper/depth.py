@@ -8,7 +8,8 @@ from infrec.paper import published
 from infrec.paper.cells import Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Plan
 from infrec.paper.results import Results, Row, Rows
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.paper.views import by_metric
+from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, claim
 from infrec.report.numbers import number
 
 DEPTHS = (1, 2, 3, 4, 5, 6)
@@ -67,16 +68,11 @@ def table(dataset: str, rows: Rows, results: Results) -> Table:
         for record in results.records
         if record["configuration"]["dataset"] == dataset
     }
-    lines = []
-    for depth in sorted(regs):
-        line: list[str | Value] = [f"{depth} (λ={regs[depth]:g})"]
-        for metric in published.METRICS:
-            own = [row for row in rows.where(metric=metric) if depth_of(row) == depth]
-            best = max(row.value for row in rows.where(metric=metric))
-            row = own[0]
-            line.append(Value(metric, row.value, row.low, row.high, best=row.value == best))
-        lines.append(tuple(line))
-    return Table(f"{dataset}: ∞-AE by depth.", ("hidden layers", *published.METRICS), tuple(lines))
+    lines = {
+        f"{depth} (λ={regs[depth]:g})": Rows(row for row in rows if depth_of(row) == depth)
+        for depth in sorted(regs)
+    }
+    return by_metric(f"{dataset}: ∞-AE by depth.", "hidden layers", lines)
 
 
 def deeper_is_worse(dataset: str, rows: Rows) -> Claim:

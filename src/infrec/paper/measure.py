@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -246,12 +246,6 @@ def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
         "users": rows(by_user_coldness(found, COLDNESS_BINS), "HR@100"),
         "items": rows(by_item_coldness(found, COLDNESS_BINS), "found@100"),
     }
-
-
-def sizes(dataset: str) -> Mapping[str, int]:
-    """Users, items and interactions of a dataset's train part, which a plan is made by."""
-    train = load(dataset).train
-    return {"users": train.n_users, "items": train.n_items, "interactions": train.n_interactions}
 
 
 def distilled_summary(

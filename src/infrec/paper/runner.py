@@ -80,7 +80,7 @@ def plan(
     return Plan(
         datasets=names,
         seeds=SEEDS[:count],
-        users={name: measure.sizes(name)["users"] for name in names},
+        users={name: measure.load(name).train.n_users for name in names},
         quick=quick,
         search=SEARCH_SECONDS if search else None,
         selected=settings_of,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from infrec.paper.results import Row
+from infrec.paper.published import METRICS
+from infrec.paper.results import Row, Rows
 from infrec.report.document import Cell, Point, Series, Table, Value
 
 
@@ -41,6 +42,29 @@ def pivot(
         (name, *(cell(key) for key in columns.values())) for name, cell in lines
     )
     return Table(caption, (corner, *columns), rows)
+
+
+def by_metric(caption: str, corner: str, lines: Mapping[str, Rows], *, paper: bool = False) -> Table:
+    """Every metric of each line; the best of a column is stressed.
+
+    Args:
+        caption: the sentence above it.
+        corner: the name of what the lines are.
+        lines: by name, the rows of one model or strategy.
+        paper: whether the paper's numbers stand beside them.
+    """
+    every = [row for rows in lines.values() for row in rows]
+    best = {metric: max((r.value for r in every if r.metric == metric), default=None) for metric in METRICS}
+
+    def line(rows: Rows) -> Callable[[str], Value]:
+        def cell(metric: str) -> Value:
+            row = rows.get(metric=metric)
+            return value(metric, row, paper=paper, best=row is not None and row.value == best[metric])
+
+        return cell
+
+    columns = {metric: metric for metric in METRICS}
+    return pivot(caption, corner, columns, [(name, line(rows)) for name, rows in lines.items()])
 
 
 def point(x: float, row: Row) -> Point:
