@@ -9,12 +9,19 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from infrec import artifacts
+from infrec import artifacts, samplers
+from infrec.cli.sample import StrategyOption
 from infrec.data.read import read
 from infrec.splits import holdout
 from tests.cli.conftest import Infrec
 
+NAMED = ", ".join(samplers.STRATEGIES[:-1]) + f" or {samplers.STRATEGIES[-1]}."
 STRATEGIES = ("interaction-rns", "user-rns", "head-user", "svp-cf")
+
+
+def test_the_help_names_every_strategy() -> None:
+    """By hand, because help is shown without the arrays that samplers need."""
+    assert StrategyOption.__metadata__[0].help == NAMED
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -1,1 +1,1 @@
-"""Only formats records: numbers for tables, figures, HTML pages. Nothing is computed here."""
+"""Only formats records: documents, their renderers, numbers and figures. Nothing is computed here."""
