@@ -1,6 +1,6 @@
 """Every public function and class documents its parameters, in one format: `Args:`, then `name: sentence`.
 
-Public is what a room's `__init__` offers.
+Public is what a room's `__init__` offers. Fields of settings say what they mean in their declaration.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from infrec.settings import Settings
+
 ROOMS = (
-    "splits", "metrics", "privacy",
+    "splits", "metrics", "privacy", "samplers", "distillation", "evaluation",
 )  # fmt: skip
 
 
@@ -38,8 +40,10 @@ def offered(room: str) -> Iterator[tuple[str, set[str], str]]:
         thing = getattr(module, name)
         if inspect.isfunction(thing):
             yield name, taken(thing), thing.__doc__ or ""
-        if inspect.isclass(thing) and not issubclass(thing, Exception):
-            yield name, taken(thing), thing.__doc__ or ""
+        if inspect.isclass(thing) and not issubclass(thing, BaseException):
+            # Fields of settings carry their help; a protocol has no constructor of its own.
+            if not issubclass(thing, Settings) and not getattr(thing, "_is_protocol", False):
+                yield name, taken(thing), thing.__doc__ or ""
             for method, value in vars(thing).items():
                 function = getattr(value, "__func__", value)
                 if inspect.isfunction(function) and not method.startswith("_"):

@@ -103,10 +103,12 @@ class RecommenderContract:
         assert [c.settings for c in again.candidates] == [c.settings for c in model.candidates]
         np.testing.assert_array_equal(again.score(split.train.matrix), model.score(split.train.matrix))
 
-    def test_nothing_to_fit_on(self, small_log: Interactions) -> None:
+    def test_a_failed_fit_changes_nothing(self, model: Recommender, small_log: Interactions) -> None:
         nothing = small_log.with_matrix(sp.csr_array(small_log.matrix.shape, dtype=np.float32))
+        before = model.fitted
         with pytest.raises(DataError, match="no interactions"):
-            self.make().fit(nothing)
+            model.fit(nothing)
+        assert model.fitted is before
 
     def test_other_items_in_validation(self, small_log: Interactions, checkerboard: Interactions) -> None:
         if self.make().variants() != [{}]:

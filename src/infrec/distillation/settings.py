@@ -108,7 +108,12 @@ class DistillSettings(Settings):
 
     @classmethod
     def of(cls, mode: str = "discrete", **changes: Any) -> Self:
-        """The defaults of a mode with some settings changed."""
+        """The defaults of a mode with some settings changed.
+
+        Args:
+            mode: `discrete`, `soft` or `published`.
+            changes: Settings by name.
+        """
         if mode not in MODES:
             raise ConfigError(f"mode is {mode!r}; expected one of {', '.join(MODES)}.")
         cls.check_names(changes, "distill")
@@ -134,7 +139,13 @@ class DistillSettings(Settings):
             )
 
     def resolved(self, *, n_users: int, n_items: int, interactions: int) -> Self:
-        """Settings with everything that was left to the data filled in; refuses what the data cannot give."""
+        """Settings with everything that was left to the data filled in; refuses what the data cannot give.
+
+        Args:
+            n_users: Users of the log.
+            n_items: Its items.
+            interactions: Its interactions.
+        """
         if n_users < 2:
             raise DataError(
                 f"the log has {n_users} user; expected at least 2: there is nothing to summarise."

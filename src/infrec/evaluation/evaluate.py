@@ -27,21 +27,35 @@ _BATCH_BYTES = 64 << 20  # of float32 scores
 class Scorer(Protocol):
     """All that an evaluation asks of a model."""
 
-    def score(self, histories: sp.csr_array, *, users: Any = None) -> Any: ...
+    def score(self, histories: sp.csr_array, *, users: Any = None) -> Any:
+        """A score for every item, a row for each history.
+
+        Args:
+            histories: what is known of each user, users × items.
+            users: ids of these users, for models that know them.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """The quality of one model on one split under one protocol.
 
-    metrics: name → value. HR, NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty in bits,
-        popularity in train histories.
-    intervals: name → (low, high), 95 %, by resampling users; not for coverage and gini, which are not means.
-    n_users: how many were measured; population: of how many (more when only a sample was).
-    per_user: name → one value per user, in the unit of the metric, whose mean is the metric.
-    auc_contributions: pseudo-values of a pooled AUC, one per user (`metrics.pooled_auc_by_user`).
-    exposure: k → in how many lists each item stands. item_hits: k → how often each was a hit.
-    item_held_out: how often each item was held out. user_counts, item_counts: interactions in train.
+    Args:
+        protocol: name of the protocol.
+        split: name of the split.
+        n_users: how many users were measured.
+        k: lengths of the lists.
+        metrics: name → value. HR, NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty in bits,
+            popularity in train histories.
+        per_user: name → one value per user, in the unit of the metric, whose mean is the metric.
+        user_counts, item_counts: interactions in train.
+        exposure: k → in how many lists each item stands.
+        item_hits: k → how often each was a hit.
+        item_held_out: how often each item was held out.
+        auc_contributions: pseudo-values of a pooled AUC, one per user (`metrics.pooled_auc_by_user`).
+        intervals: name → (low, high), 95 %, by resampling users; not for coverage and gini, which are not
+            means.
+        population: of how many users; more than `n_users` when only a sample was measured.
     """
 
     protocol: str

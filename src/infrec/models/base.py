@@ -38,13 +38,10 @@ class Recommender(ABC):
     """
 
     name: ClassVar[str]
-    label: ClassVar[str] = ""  # its name for people; `name` unless given
     strategy: ClassVar[Strategy] = "grid"  # how its settings are searched
     settings_type: ClassVar[type[Settings]]  # its fields are the constructor's arguments
     state_type: ClassVar[type[State]] = State
-    search_space: ClassVar[
-        Mapping[str, tuple[Any, ...]]
-    ]  # the values to try of each setting that can be searched
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]]  # the values to try, of settings that have some
     fallback: ClassVar[Mapping[str, Any]]  # of each "auto", where nothing can be held out to choose by
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -50,14 +50,7 @@ _JUDGED = 512  # judges whose scores exist at a time, on all processes together
 def fit(
     model: InfiniteAE, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
 ) -> Fitted:
-    """Fit ∞-AE; α is on the first process alone.
-
-    Args:
-        model: The unfitted model.
-        dataset: The partitioned log.
-        team: The processes that fit together; every one calls this with the same model and dataset.
-        progress: Called while it works.
-    """
+    """Fit ∞-AE; every process of the team calls it with the same model, and the first one has α."""
     return _Fit(model, dataset, team or SingleProcess(), progress).run()
 
 

@@ -72,6 +72,9 @@ def inner_holdout(log: Interactions) -> tuple[Interactions, Interactions] | None
     """A fifth of each user's interactions to choose settings by; None when no user has enough.
 
     Returns what is left and what is held out, over the users with enough interactions.
+
+    Args:
+        log: the log that a model is fitted on.
     """
     try:
         # Without the data's own parts: this is a holdout inside what we were given to train on. Without its
