@@ -16,14 +16,15 @@ import pytest
 from infrec.settings import Settings
 
 ROOMS = (
-    "splits", "metrics", "privacy", "samplers", "distillation", "evaluation",
+    "data", "splits", "metrics", "search", "models", "samplers", "distillation", "evaluation", "privacy",
+    "serve",
 )  # fmt: skip
 
 
 def documented(text: str) -> set[str]:
     """The names in the `Args:` block of a docstring."""
-    _, _, block = inspect.cleandoc(text).partition("\nArgs:\n")
-    lines = block.split("\n\n")[0].splitlines()
+    blocks = inspect.cleandoc(text).split("\nArgs:\n")[1:]
+    lines = [line for block in blocks for line in block.split("\n\n")[0].splitlines()]
     names = (match[1] for line in lines if (match := re.match(r"    (\*{0,2}\w+(?:, \w+)*): ", line)))
     return {name for group in names for name in group.replace("*", "").split(", ")}
 
@@ -31,6 +32,12 @@ def documented(text: str) -> set[str]:
 def taken(function: Callable[..., Any]) -> set[str]:
     """The names of a function's parameters."""
     return set(inspect.signature(function).parameters) - {"self", "cls"}
+
+
+def inherited(thing: type, method: str) -> str:
+    """The docstrings of a method and of those it overrides."""
+    found = (getattr(parent, method, None) for parent in thing.__mro__)
+    return "\n\n".join(inspect.cleandoc(one.__doc__ or "") for one in found if one is not None)
 
 
 def offered(room: str) -> Iterator[tuple[str, set[str], str]]:
@@ -47,7 +54,7 @@ def offered(room: str) -> Iterator[tuple[str, set[str], str]]:
             for method, value in vars(thing).items():
                 function = getattr(value, "__func__", value)
                 if inspect.isfunction(function) and not method.startswith("_"):
-                    yield f"{name}.{method}", taken(function), function.__doc__ or ""
+                    yield f"{name}.{method}", taken(function), inherited(thing, method)
 
 
 @pytest.mark.parametrize("room", ROOMS)

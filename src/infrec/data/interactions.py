@@ -25,11 +25,11 @@ class ReadReport:
     """Report of a reader: `rows` read, `kept` as interactions, and why the others were not.
 
     Args:
-        source: name of the file or frame.
-        rows: how many rows it had.
-        kept: how many of them became interactions.
-        dropped: how many rows were left out, by reason.
-        notes: sentences about choices that the reader made by itself.
+        source: Name of the file or frame.
+        rows: How many rows it had.
+        kept: How many of them became interactions.
+        dropped: How many rows were left out, by reason.
+        notes: Sentences about choices that the reader made by itself.
     """
 
     source: str = ""
@@ -44,13 +44,13 @@ class Interactions:
     """Users × items, immutable.
 
     Args:
-        matrix: canonical CSR, float32; a stored value is the weight of an interaction, 1 unless given.
-        users, items: the id of each row and of each column.
-        time: when (int64, any unit; only the order matters), one per stored value in CSR order; or None.
-        item_info: columns about each item, such as `title`, in the order of `items`; or None.
-        parts: the split that the data brought along (`train`, `val`, `test` as CSR matrices), or None; a
+        matrix: Canonical CSR, float32; a stored value is the weight of an interaction, 1 unless given.
+        users, items: The id of each row and of each column.
+        time: When (int64, any unit; only the order matters), one per stored value in CSR order; or None.
+        item_info: Columns about each item, such as `title`, in the order of `items`; or None.
+        parts: The split that the data brought along (`train`, `val`, `test` as CSR matrices), or None; a
             repeated pair may sit in several parts, which is why the parts are not a labelling of `matrix`.
-        report: rows that the reader kept and dropped.
+        report: Rows that the reader kept and dropped.
     """
 
     matrix: sp.csr_array
@@ -85,8 +85,8 @@ class Interactions:
         """Read a file or a folder: delimited text, Parquet, a publisher's folder or zip, a prepared dataset.
 
         Args:
-            path: the file or the folder.
-            options: columns and rules by name, as `infrec.data.read.read` documents them.
+            path: The file or the folder.
+            options: Columns and rules by name, as `infrec.data.read.read` documents them.
         """
         from infrec.data.read import read
 
@@ -97,8 +97,8 @@ class Interactions:
         """From any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
 
         Args:
-            frame: the dataframe, one row per interaction; or a mapping of columns.
-            options: columns and rules by name, as `infrec.data.read.from_frame` documents them.
+            frame: The dataframe, one row per interaction; or a mapping of columns.
+            options: Columns and rules by name, as `infrec.data.read.from_frame` documents them.
         """
         from infrec.data.read import from_frame
 
@@ -116,9 +116,9 @@ class Interactions:
         """From a users × items matrix (any scipy sparse format, or dense); zeros are not interactions.
 
         Args:
-            matrix: weights of the interactions, users × items.
-            users, items: ids of the rows and columns; numbered from 0 where not given.
-            titles: title of each item, for lists that people read.
+            matrix: Weights of the interactions, users × items.
+            users, items: Ids of the rows and columns; numbered from 0 where not given.
+            titles: Title of each item, for lists that people read.
         """
         # A copy: it will be made read-only.
         try:
@@ -197,7 +197,7 @@ class Interactions:
         """Lists of item ids as CSR rows in this vocabulary, and the ids of each list that are not in it.
 
         Args:
-            of: lists of item ids, one for each row.
+            of: Lists of item ids, one for each row.
         """
         lists = [list(ids) for ids in of]
         flat = self.items.positions([item for ids in lists for item in ids])
@@ -217,8 +217,8 @@ class Interactions:
         """A log of these users and items with other interactions.
 
         Args:
-            matrix: the other interactions, of equal shape.
-            time: when each of them was; None: unknown.
+            matrix: The other interactions, of equal shape.
+            time: When each of them was; None: unknown.
         """
         return replace(self, matrix=canonical(matrix), time=time, parts=None)
 
@@ -226,7 +226,7 @@ class Interactions:
         """Only these users, in this order; every item stays.
 
         Args:
-            rows: row numbers of the users.
+            rows: Row numbers of the users.
         """
         matrix, time = self.matrix[rows], None
         if self.time is not None:
@@ -244,7 +244,7 @@ class Interactions:
         """These interactions in the columns of another item vocabulary; refuses to lose any.
 
         Args:
-            items: the vocabulary whose columns are wanted.
+            items: The vocabulary whose columns are wanted.
         """
         if items == self.items:
             return self

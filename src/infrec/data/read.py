@@ -44,15 +44,15 @@ def read(
     A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
 
     Args:
-        path: the file or the folder.
-        user, item, rating, time, weight: the column's name (or position), where it is not recognised.
-        positive: what counts as an interaction, such as "rating >= 4"; everything does unless told.
-        duplicates: a repeated (user, item) pair counts once ("first") or its values are summed ("sum").
-        strict: refuse, rather than drop and count, rows that cannot be used.
-        by_row: judge every row by itself alone, as differential privacy needs: times are not read, and a
+        path: The file or the folder.
+        user, item, rating, time, weight: The column's name (or position), where it is not recognised.
+        positive: What counts as an interaction, such as "rating >= 4"; everything does unless told.
+        duplicates: A repeated (user, item) pair counts once ("first") or its values are summed ("sum").
+        strict: Refuse, rather than drop and count, rows that cannot be used.
+        by_row: Judge every row by itself alone, as differential privacy needs: times are not read, and a
             column `split` is one whatever it holds.
-        items: a file or frame about items (titles, genres), joined on the item.
-        progress: told how many rows are read.
+        items: A file or frame about items (titles, genres), joined on the item.
+        progress: Told how many rows are read.
     """
     options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict, by_row)
     if partitioned.is_partitioned(path):
@@ -99,9 +99,9 @@ def from_frame(
     """A log from any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
 
     Args:
-        frame: the dataframe, one row per interaction; or a mapping of columns.
-        user, item, rating, time, weight: the column's name (or position), where it is not recognised.
-        positive, duplicates, strict, items, progress: see `read`.
+        frame: The dataframe, one row per interaction; or a mapping of columns.
+        user, item, rating, time, weight: The column's name (or position), where it is not recognised.
+        positive, duplicates, strict, items, progress: See `read`.
     """
     options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict)
     return assemble(TableSource(frame), options, None if items is None else items_source(items), progress)

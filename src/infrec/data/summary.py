@@ -51,8 +51,10 @@ _FORMS: Mapping[str, type] = {
 class Summary(Interactions):
     """`Interactions` of synthetic (or sampled) users, so that any model fits it as it fits a log.
 
-    about: settings, seed, source, validation, time; what the manifest holds.
-    kind: `summary` when distilled, `sample` when chosen by a sampler.
+    Args:
+        matrix, users, items, time, item_info, parts, report: As of any `Interactions`.
+        about: Settings, seed, source, validation, time: the manifest's facts.
+        kind: `summary` when distilled, `sample` when chosen by a sampler.
     """
 
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -74,7 +76,13 @@ class Summary(Interactions):
     def of_array(
         cls, x_hat: NDArray[np.floating[Any]], source: Interactions, about: Mapping[str, Any]
     ) -> Self:
-        """A matrix of synthetic users over the items of `source`."""
+        """A matrix of synthetic users over the items of `source`.
+
+        Args:
+            x_hat: Weights, synthetic users × items.
+            source: The log whose items they are.
+            about: How it was made.
+        """
         return cls(
             canonical(sp.csr_array(x_hat)),
             Vocabulary.numbered(len(x_hat)),
@@ -133,7 +141,11 @@ class Summary(Interactions):
         return sink.getvalue()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it as a directory; an older one of ours is replaced in one step."""
+        """Write it as a directory; an older one of ours is replaced in one step.
+
+        Args:
+            path: The directory.
+        """
         items = pa.table({"item": self.items.ids})
         for name in self.item_info.column_names if self.item_info is not None else ():
             items = items.append_column(f"info.{name}", self.item_info.column(name))  # type: ignore[union-attr]
@@ -158,11 +170,20 @@ class Summary(Interactions):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a summary or a sample back; every byte is checked."""
+        """Read a summary or a sample back; every byte is checked.
+
+        Args:
+            path: The directory.
+        """
         return cls.from_artifact(artifacts.read(path))
 
     @classmethod
     def from_artifact(cls, found: Artifact) -> Self:
+        """A summary or a sample from what was read of its directory.
+
+        Args:
+            found: From `infrec.artifacts.read`.
+        """
         if found.kind not in KINDS:
             raise ArtifactError(f"{found.path} holds a {found.kind}; expected a summary or a sample.")
         with found.understood():

@@ -21,7 +21,7 @@ class Vocabulary:
     """Distinct ids in a fixed order; position i is row (or column) i of a matrix.
 
     Args:
-        ids: an Arrow array of int64 or string; strings stay strings: `007` and `7` are two ids.
+        ids: An Arrow array of int64 or string; strings stay strings: `007` and `7` are two ids.
     """
 
     ids: pa.Array
@@ -31,7 +31,7 @@ class Vocabulary:
         """A vocabulary of these ids, in this order.
 
         Args:
-            ids: the ids; repeats are refused.
+            ids: The ids; repeats are refused.
         """
         return cls(_as_array(ids))
 
@@ -40,7 +40,7 @@ class Vocabulary:
         """The ids 0 … n−1, for data that comes without ids.
 
         Args:
-            n: how many.
+            n: How many.
         """
         return cls(from_numpy(np.arange(n, dtype=np.int64)))
 
@@ -56,7 +56,7 @@ class Vocabulary:
         """Where each id stands; −1 for an unknown one. Ids of another type are compared by their text.
 
         Args:
-            ids: what to look up.
+            ids: What to look up.
         """
         asked = _as_array(ids)
         own = self.ids
@@ -69,7 +69,7 @@ class Vocabulary:
         """The ids at these positions.
 
         Args:
-            positions: positions of the wanted ids, in any order.
+            positions: Positions of the wanted ids, in any order.
         """
         return self.ids.take(from_numpy(np.asarray(positions, np.int64)))
 

@@ -144,12 +144,12 @@ def compare_models(
     """Fit and measure models on one split.
 
     Args:
-        log: the interactions; 80 / 10 / 10 % of each user's are drawn, or its own parts are used.
-        names: the models; where ∞-AE is among them, its recommendations for one user are explained.
-        dataset: the name of the data on the page.
-        seed: of the split and of the intervals.
-        facts: small print.
-        progress: called with what is being done.
+        log: The interactions; 80 / 10 / 10 % of each user's are drawn, or its own parts are used.
+        names: The models; where ∞-AE is among them, its recommendations for one user are explained.
+        dataset: The name of the data on the page.
+        seed: Of the split and of the intervals.
+        facts: Small print.
+        progress: Called with what is being done.
     """
     from infrec import models
 

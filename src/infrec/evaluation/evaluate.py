@@ -31,8 +31,8 @@ class Scorer(Protocol):
         """A score for every item, a row for each history.
 
         Args:
-            histories: what is known of each user, users × items.
-            users: ids of these users, for models that know them.
+            histories: What is known of each user, users × items.
+            users: Ids of these users, for models that know them.
         """
 
 
@@ -41,21 +41,21 @@ class Evaluation:
     """The quality of one model on one split under one protocol.
 
     Args:
-        protocol: name of the protocol.
-        split: name of the split.
-        n_users: how many users were measured.
-        k: lengths of the lists.
-        metrics: name → value. HR, NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty in bits,
+        protocol: Name of the protocol.
+        split: Name of the split.
+        n_users: How many users were measured.
+        k: Lengths of the lists.
+        metrics: Name → value. HR, NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty in bits,
             popularity in train histories.
-        per_user: name → one value per user, in the unit of the metric, whose mean is the metric.
-        user_counts, item_counts: interactions in train.
-        exposure: k → in how many lists each item stands.
-        item_hits: k → how often each was a hit.
-        item_held_out: how often each item was held out.
-        auc_contributions: pseudo-values of a pooled AUC, one per user (`metrics.pooled_auc_by_user`).
-        intervals: name → (low, high), 95 %, by resampling users; not for coverage and gini, which are not
+        per_user: Name → one value per user, in the unit of the metric, whose mean is the metric.
+        user_counts, item_counts: Interactions in train.
+        exposure: K → in how many lists each item stands.
+        item_hits: K → how often each was a hit.
+        item_held_out: How often each item was held out.
+        auc_contributions: Pseudo-values of a pooled AUC, one per user (`metrics.pooled_auc_by_user`).
+        intervals: Name → (low, high), 95 %, by resampling users; not for coverage and gini, which are not
             means.
-        population: of how many users; more than `n_users` when only a sample was measured.
+        population: Of how many users; more than `n_users` when only a sample was measured.
     """
 
     protocol: str
@@ -98,17 +98,17 @@ def evaluate(
     of the AUC. Means are over all users; those with nothing held out count as 0.
 
     Args:
-        model: a fitted model over the items of the split.
-        split: the split whose test part is measured.
+        model: A fitted model over the items of the split.
+        split: The split whose test part is measured.
         protocol: `paper-code` pools its AUC over all users, against 50 random negatives each (seeded);
             `textbook` takes each user's own, against all.
-        k: lengths of the lists.
-        seed: of negatives, of the bootstrap and of `sample_users`.
-        batch: how many users are scored at once; as many as fit 64 MB of scores unless told. Beside a
+        k: Lengths of the lists.
+        seed: Of negatives, of the bootstrap and of `sample_users`.
+        batch: How many users are scored at once; as many as fit 64 MB of scores unless told. Beside a
             batch's scores, only arrays with a few numbers per user are held.
-        intervals: whether 95 % intervals are made by resampling users.
-        sample_users: measure on so many users, drawn at random; intervals are those of the sample.
-        progress: called with how many users are done.
+        intervals: Whether 95 % intervals are made by resampling users.
+        sample_users: Measure on so many users, drawn at random; intervals are those of the sample.
+        progress: Called with how many users are done.
     """
     metrics.check_protocol(protocol)
     if not k or min(k) < 1:

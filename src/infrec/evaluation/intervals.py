@@ -31,9 +31,9 @@ class Difference:
     """How much better the first is.
 
     Args:
-        value: mean of the first minus mean of the second.
-        low, high: its 95 % interval.
-        p_value: two-sided, of no difference.
+        value: Mean of the first minus mean of the second.
+        low, high: Its 95 % interval.
+        p_value: Two-sided, of no difference.
     """
 
     value: float
@@ -71,10 +71,10 @@ def bootstrap(
     """The interval of the mean of each column of `values` [n, m]: [2, m], low and high.
 
     Args:
-        values: one row per user, one column per metric.
-        resamples: how often users are drawn again.
-        level: how much the interval covers, in 0…1.
-        seed: seed of the draws.
+        values: One row per user, one column per metric.
+        resamples: How often users are drawn again.
+        level: How much the interval covers, in 0…1.
+        seed: Seed of the draws.
     """
     outside = (1.0 - level) / 2.0
     if len(values) > MANY:
@@ -105,9 +105,9 @@ def compare(
     A pooled AUC is compared through its contributions.
 
     Args:
-        a, b: evaluations from the same split and protocol.
-        resamples: how often users are drawn again.
-        seed: seed of the draws.
+        a, b: Evaluations from the same split and protocol.
+        resamples: How often users are drawn again.
+        seed: Seed of the draws.
     """
     if (a.protocol, a.split, a.n_users) != (b.protocol, b.split, b.n_users):
         raise ConfigError(

@@ -21,10 +21,10 @@ class Stratum:
     """Users (or items) with `low` to `high` interactions in train.
 
     Args:
-        low, high: fewest and most interactions in train.
-        size: how many users or items there are.
-        metrics: name → value.
-        intervals: name → (low, high), 95 %.
+        low, high: Fewest and most interactions in train.
+        size: How many users or items there are.
+        metrics: Name → value.
+        intervals: Name → (low, high), 95 %.
     """
 
     low: int
@@ -46,9 +46,9 @@ def by_user_coldness(evaluation: Evaluation, bins: int = 5, *, seed: int = 42) -
     may be fewer bins than asked for.
 
     Args:
-        evaluation: from `evaluate`.
-        bins: how many bins.
-        seed: seed of the intervals.
+        evaluation: From `evaluate`.
+        bins: How many bins.
+        seed: Seed of the intervals.
     """
     counts, bin_of = evaluation.user_counts, _bins(evaluation.user_counts, bins)
     out = []
@@ -75,8 +75,8 @@ def by_item_coldness(evaluation: Evaluation, bins: int = 5) -> list[Stratum]:
     held out for nobody are in no bin.
 
     Args:
-        evaluation: from `evaluate`.
-        bins: how many bins.
+        evaluation: From `evaluate`.
+        bins: How many bins.
     """
     at = np.flatnonzero(evaluation.item_held_out)
     counts, held = evaluation.item_counts[at], evaluation.item_held_out[at]

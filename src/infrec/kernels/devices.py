@@ -52,8 +52,8 @@ def kernel_ridge(x: sp.csr_array, kernel: gram.Kernel, dtype: str) -> ridge.Kern
     """Kernel ridge on rows that are their own targets, on the CPU or on an accelerator.
 
     Args:
-        x: the rows.
-        kernel: the kernel between them.
+        x: The rows.
+        kernel: The kernel between them.
         dtype: `float32`, or `float64`, which stays on the CPU: JAX would need its global x64 switch.
     """
     if not use_accelerator(x.shape[0], dtype):
@@ -85,9 +85,9 @@ def nystrom_features(rows: sp.csr_array, kernel: gram.Kernel, dtype: str) -> nys
     """Nyström features; where there is an accelerator, their sums are formed and solved on it.
 
     Args:
-        rows: the centres.
-        kernel: the kernel between them and all rows.
-        dtype: of features and α; `float64` stays on the CPU.
+        rows: The centres.
+        kernel: The kernel between them and all rows.
+        dtype: Of features and α; `float64` stays on the CPU.
     """
     there = dtype == "float32" and device() is not None
     return (nystrom_gpu.DeviceFeatures if there else nystrom.Features).of(rows, kernel, dtype=dtype)

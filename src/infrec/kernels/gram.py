@@ -95,10 +95,10 @@ def kernel_matrix(
     """K(x_i, y_j) for all rows.
 
     Args:
-        kernel: the kernel.
-        x: rows.
-        y: other rows; without them the result is between the rows of `x`: symmetric, with the exact diagonal.
-        dtype: of the products and of the result.
+        kernel: The kernel.
+        x: Rows.
+        y: Other rows; without them the result is between the rows of `x`: symmetric, with the exact diagonal.
+        dtype: Of the products and of the result.
     """
     dtype = np.dtype(dtype)
     d = x.shape[1]

@@ -127,11 +127,11 @@ class Sums:
         """One pass over all rows of this process.
 
         Args:
-            blocks: pairs of kernel inputs and targets, of any sizes, in any order.
+            blocks: Pairs of kernel inputs and targets, of any sizes, in any order.
             sign: 1 to take them in, −1 to take them out again.
-            rounds: the most blocks that any process of the team has.
-            total: rows of all blocks, for progress.
-            progress: told how many rows are in.
+            rounds: The most blocks that any process of the team has.
+            total: Rows of all blocks, for progress.
+            progress: Told how many rows are in.
         """
         added = 0
         for x, y in self._cut(blocks):

@@ -119,7 +119,7 @@ class KernelRidge(Protocol):
         """α of the last `factorise`, which it may use up.
 
         Args:
-            row_scale: numbers that the rows of the targets are first multiplied by.
+            row_scale: Numbers that the rows of the targets are first multiplied by.
         """
 
     def predict(self, rows: sp.csr_array, alpha: Float[Any, "n items"]) -> Float[Any, "k items"]:

@@ -60,13 +60,13 @@ class TiledRidge:
         """Compute the kernel.
 
         Args:
-            x: the rows, which are their own targets.
-            kernel: the kernel between them.
-            tile: rows and columns of a tile.
-            columns: items that are solved at a time.
-            stays: leave α on the device, padded with rows of 0: a search that looks at little of each
+            x: The rows, which are their own targets.
+            kernel: The kernel between them.
+            tile: Rows and columns of a tile.
+            columns: Items that are solved at a time.
+            stays: Leave α on the device, padded with rows of 0: a search that looks at little of each
                 solution would wait longer for it to reach main memory than for its computation.
-            progress: told how many rows of tiles there are.
+            progress: Told how many rows of tiles there are.
         """
         import jax
         import jax.numpy as jnp

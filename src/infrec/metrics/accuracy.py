@@ -19,8 +19,8 @@ def truncated_recall(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArr
     """The published "HR@k": |top-k ∩ T| / min(|T|, k).
 
     Args:
-        hit: whether each recommended item was held out, [n, k], from `hits`.
-        held: how many items were held out for each user, [n].
+        hit: Whether each recommended item was held out, [n, k], from `hits`.
+        held: How many items were held out for each user, [n].
     """
     return hit.sum(axis=1) / np.clip(held, 1, hit.shape[1])
 
@@ -29,8 +29,8 @@ def recall(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.floa
     """HR@k as the paper's appendix on metrics writes it: |top-k ∩ T| / |T|.
 
     Args:
-        hit: whether each recommended item was held out, [n, k], from `hits`.
-        held: how many items were held out for each user, [n].
+        hit: Whether each recommended item was held out, [n, k], from `hits`.
+        held: How many items were held out for each user, [n].
     """
     return hit.sum(axis=1) / np.maximum(held, 1)
 
@@ -41,8 +41,8 @@ def truncated_ndcg(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray
     Σ_{hits at rank r} 1/log2(r+1)  /  Σ_{r=1…min(|T|,k)} 1/log2(r+1)
 
     Args:
-        hit: whether each recommended item was held out, [n, k], from `hits`.
-        held: how many items were held out for each user, [n].
+        hit: Whether each recommended item was held out, [n, k], from `hits`.
+        held: How many items were held out for each user, [n].
     """
     return _dcg(hit) / _ideal(np.clip(held, 1, hit.shape[1]))
 
@@ -53,8 +53,8 @@ def ndcg(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.float6
     Σ_{hits at rank r} 1/log2(r+1)  /  Σ_{r=1…|T|} 1/log2(r+1)
 
     Args:
-        hit: whether each recommended item was held out, [n, k], from `hits`.
-        held: how many items were held out for each user, [n].
+        hit: Whether each recommended item was held out, [n, k], from `hits`.
+        held: How many items were held out for each user, [n].
     """
     return _dcg(hit) / _ideal(np.maximum(held, 1))
 

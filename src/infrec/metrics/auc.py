@@ -37,9 +37,9 @@ def pooled_auc_by_user(
     over √n is the standard error of A when users, not pairs, are drawn at random. Without any pair it is 0.5.
 
     Args:
-        positives, negatives: scores of held-out items, and of items that were not.
-        positive_user, negative_user: the user of each score, numbered from 0.
-        n_users: how many users there are, also those without a score.
+        positives, negatives: Scores of held-out items, and of items that were not.
+        positive_user, negative_user: The user of each score, numbered from 0.
+        n_users: How many users there are, also those without a score.
     """
     if not len(positives) or not len(negatives):
         return 0.5, np.full(n_users, 0.5)
@@ -74,9 +74,9 @@ def user_auc(
     no such pair gets the 0.5 of a coin.
 
     Args:
-        scores: the model's own, unmasked, [n, items].
-        held_out: the items of T, CSR [n, items].
-        exclude: the context, CSR [n, items].
+        scores: The model's own, unmasked, [n, items].
+        held_out: The items of T, CSR [n, items].
+        exclude: The context, CSR [n, items].
     """
     n, items = scores.shape
     held = np.diff(held_out.indptr)

@@ -22,8 +22,8 @@ def exposure(top: NDArray[np.integer], n_items: int) -> NDArray[np.int64]:
     """In how many lists each item stands; of batches of users, add them up.
 
     Args:
-        top: lists of item columns from `top_k`, [n, k].
-        n_items: how many items there are.
+        top: Lists of item columns from `top_k`, [n, k].
+        n_items: How many items there are.
     """
     return np.bincount(top[top >= 0], minlength=n_items)
 
@@ -32,7 +32,7 @@ def coverage(exposed: NDArray[np.integer]) -> float:
     """The share of all items that stand in anybody's list, in 0…1.
 
     Args:
-        exposed: from `exposure`.
+        exposed: From `exposure`.
     """
     return float(np.mean(exposed > 0)) if len(exposed) else 0.0
 
@@ -41,7 +41,7 @@ def gini(exposed: NDArray[np.integer]) -> float:
     """How unequally exposure is spread: 0 when all items are shown equally often, near 1 when few are.
 
     Args:
-        exposed: from `exposure`.
+        exposed: From `exposure`.
     """
     ascending = np.sort(exposed).astype(np.float64)
     n, total = len(ascending), float(ascending.sum())
@@ -54,10 +54,10 @@ def novelty(top: NDArray[np.integer], item_counts: NDArray[np.integer], n_users:
     """Mean self-information of each list, in bits: the mean over its items of −log2(n_i / n_users).
 
     Args:
-        top: lists of item columns from `top_k`, [n, k].
+        top: Lists of item columns from `top_k`, [n, k].
         item_counts: n_i: in how many train histories each item stands; one that stands in none counts as if
             in one.
-        n_users: how many train histories there are.
+        n_users: How many train histories there are.
     """
     surprise = -np.log2(np.maximum(item_counts, 1) / max(1, n_users))
     return _mean_over_list(top, surprise)
@@ -67,8 +67,8 @@ def popularity(top: NDArray[np.integer], item_counts: NDArray[np.integer]) -> ND
     """Mean number of train histories in which the items of each list stand.
 
     Args:
-        top: lists of item columns from `top_k`, [n, k].
-        item_counts: in how many train histories each item stands.
+        top: Lists of item columns from `top_k`, [n, k].
+        item_counts: In how many train histories each item stands.
     """
     return _mean_over_list(top, item_counts.astype(np.float64))
 
@@ -83,8 +83,8 @@ def popularity_distance(made: sp.csr_array, log: sp.csr_array) -> float:
     """Total variation between the items' shares of all interactions: 0 the same, 1 nothing in common.
 
     Args:
-        made: interactions of synthetic or sampled users, CSR.
-        log: interactions of the log, CSR with equal columns.
+        made: Interactions of synthetic or sampled users, CSR.
+        log: Interactions of the log, CSR with equal columns.
     """
     one, other = (_shares(rows) for rows in (made, log))
     return float(0.5 * np.abs(one - other).sum())
@@ -97,9 +97,9 @@ def co_occurrence_agreement(made: sp.csr_array, log: sp.csr_array, *, items: int
     then the correlation of these numbers between both sides. 0 where a side has no variation at all.
 
     Args:
-        made: interactions of synthetic or sampled users, CSR.
-        log: interactions of the log, CSR with equal columns.
-        items: how many of the log's most popular items are paired.
+        made: Interactions of synthetic or sampled users, CSR.
+        log: Interactions of the log, CSR with equal columns.
+        items: How many of the log's most popular items are paired.
     """
     popular = np.argsort(-np.bincount(log.indices, minlength=log.shape[1]), kind="stable")[:items]
     one, other = (_pair_correlations(rows, popular) for rows in (made, log))

@@ -24,7 +24,7 @@ def inverse_propensity(
 
     Args:
         item_counts: n_i: in how many train histories each item stands; N = Σ n_i.
-        a, b: the two constants of the propensity model (Jain et al., 2016).
+        a, b: The two constants of the propensity model (Jain et al., 2016).
     """
     total = max(1.0, float(np.sum(item_counts)))
     c = max(0.0, np.log(total) - 1.0) * (b + 1.0) ** a
@@ -39,9 +39,9 @@ def propensity_scored_precision_as_published(
     Only the numerator is divided by m, so that a perfect list scores 1/m and not 1.
 
     Args:
-        top: lists of item columns from `top_k`, [n, k].
-        hit: whether each recommended item was held out, from `hits`.
-        held_out: the items of T, CSR [n, items].
+        top: Lists of item columns from `top_k`, [n, k].
+        hit: Whether each recommended item was held out, from `hits`.
+        held_out: The items of T, CSR [n, items].
         weights: w_i, from `inverse_propensity`.
     """
     m = np.minimum(np.diff(held_out.indptr), top.shape[1])
@@ -55,9 +55,9 @@ def propensity_scored_precision(
     """PSP@k as the paper's appendix on metrics writes it: (Σ_{hits} w_i / k) / (Σ_{i ∈ T} w_i).
 
     Args:
-        top: lists of item columns from `top_k`, [n, k].
-        hit: whether each recommended item was held out, from `hits`.
-        held_out: the items of T, CSR [n, items].
+        top: Lists of item columns from `top_k`, [n, k].
+        hit: Whether each recommended item was held out, from `hits`.
+        held_out: The items of T, CSR [n, items].
         weights: w_i, from `inverse_propensity`.
     """
     held = np.diff(held_out.indptr)

@@ -34,7 +34,7 @@ def check_protocol(protocol: str) -> None:
     """Refuse a protocol that does not exist.
 
     Args:
-        protocol: a name; those of `PROTOCOLS` exist.
+        protocol: A name; those of `PROTOCOLS` exist.
     """
     if protocol not in PROTOCOLS:
         raise ConfigError(f"the protocol is {protocol!r}; expected one of {', '.join(PROTOCOLS)}.")
@@ -51,10 +51,10 @@ def ranking_metrics(
     """HR, NDCG and PSP of each user at each k, in 0…1.
 
     Args:
-        top: lists from `top_k`, at least max(k) wide.
-        held_out: the items of T, CSR [n, items].
+        top: Lists from `top_k`, at least max(k) wide.
+        held_out: The items of T, CSR [n, items].
         weights: w_i, from `inverse_propensity`.
-        k: lengths of the lists that are judged.
+        k: Lengths of the lists that are judged.
         protocol: `paper-code` or `textbook`.
     """
     check_protocol(protocol)

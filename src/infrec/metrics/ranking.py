@@ -34,7 +34,7 @@ def top_k(
 
     Args:
         scores: [n, items], finite, or `SolveError`.
-        k: length of the lists.
+        k: Length of the lists.
         exclude: CSR [n, items]; its stored entries never appear, whatever their value.
         only: bool [items]; nothing else appears.
     """
@@ -60,8 +60,8 @@ def hit_rate_at(
     Args:
         scores: [n, items].
         exclude: CSR [n, items]; its stored entries never appear.
-        held_out: the items of T, CSR [n, items].
-        k: length of the lists.
+        held_out: The items of T, CSR [n, items].
+        k: Length of the lists.
     """
     held = np.diff(held_out.indptr)
     rows = np.flatnonzero(held)
@@ -80,8 +80,8 @@ def hits(top: NDArray[np.integer], held_out: sp.csr_array) -> NDArray[np.bool_]:
     """Whether each recommended item was held out for its user: [n, k] from `top_k`'s list.
 
     Args:
-        top: lists of item columns from `top_k`, [n, k].
-        held_out: the items of T, CSR [n, items].
+        top: Lists of item columns from `top_k`, [n, k].
+        held_out: The items of T, CSR [n, items].
     """
     n, items = held_out.shape
     out = np.zeros(top.shape, bool)

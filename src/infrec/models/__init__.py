@@ -34,7 +34,11 @@ __all__ = ["NAMES", "class_of", "create", "from_artifact", "load", *_CLASSES]
 
 
 def class_of(name: str) -> type[Recommender]:
-    """The class of a model's name."""
+    """The class of a model's name.
+
+    Args:
+        name: One of `NAMES`.
+    """
     if name not in _REGISTRY:
         raise ConfigError(f"there is no model {name!r}; expected one of {', '.join(NAMES)}.")
     module, attribute = _REGISTRY[name]
@@ -42,19 +46,32 @@ def class_of(name: str) -> type[Recommender]:
 
 
 def create(name: str, **settings: Any) -> Recommender:
-    """An unfitted model by its name."""
+    """An unfitted model by its name.
+
+    Args:
+        name: One of `NAMES`.
+        settings: Settings of the model, by name.
+    """
     return class_of(name)(**settings)
 
 
 def load(path: str | PathLike[str]) -> Recommender:
-    """A fitted model from its directory, whichever model it is."""
+    """A fitted model from its directory, whichever model it is.
+
+    Args:
+        path: The directory that `save` wrote.
+    """
     from infrec import artifacts
 
     return from_artifact(artifacts.read(path, kind="model"))
 
 
 def from_artifact(artifact: Artifact) -> Recommender:
-    """A fitted model from what was read of its directory."""
+    """A fitted model from what was read of its directory.
+
+    Args:
+        artifact: From `infrec.artifacts.read`.
+    """
     name = artifact.manifest.get("model")
     if not isinstance(name, str) or name not in _REGISTRY:
         raise ArtifactError(

@@ -35,6 +35,9 @@ class Recommender(ABC):
 
     A concrete model has `settings_type` and `state_type`, and writes `_fit`, `_score` and `_similarity`; it
     overrides `path` and `fitted_scores` where sharing work or knowing the training users makes them cheaper.
+
+    Args:
+        args, settings: Fields of `settings_type`, in order or by name.
     """
 
     name: ClassVar[str]
@@ -60,7 +63,11 @@ class Recommender(ABC):
 
     # ---- settings ------------------------------------------------------------------------------------------
     def with_settings(self, **changes: Any) -> Self:
-        """An unfitted variant."""
+        """An unfitted variant.
+
+        Args:
+            changes: Settings by name; the others are as requested.
+        """
         return type(self)(**(self.settings.to_dict() | changes))
 
     @property
@@ -87,6 +94,9 @@ class Recommender(ABC):
         names.
 
         [{}] when nothing is open. The values are those of `space`, else of the model's own search space.
+
+        Args:
+            space: Values by setting, instead of those of the model's own search space.
         """
         space = dict(space or {})
         self.settings_type.check_names(space, self.name)
@@ -99,7 +109,11 @@ class Recommender(ABC):
         return [dict(zip(open_settings, combination, strict=True)) for combination in every]
 
     def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
-        """Values that the data itself brings for open settings, instead of the search space's."""
+        """Values that the data itself brings for open settings, instead of the search space's.
+
+        Args:
+            interactions: The log to fit on.
+        """
         return {}
 
     # ---- fitting -------------------------------------------------------------------------------------------
@@ -131,7 +145,13 @@ class Recommender(ABC):
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
-        """Fit one variant after the other; a failure is yielded, not raised. Override it to share work."""
+        """Fit one variant after the other; a failure is yielded, not raised. Override it to share work.
+
+        Args:
+            interactions: The log to fit on.
+            variants: Changes of settings, one after the other.
+            progress: Called while it works.
+        """
         for changes in variants:
             variant = self.with_settings(**changes)
             variant._check_size(interactions)
@@ -143,12 +163,18 @@ class Recommender(ABC):
     def early_stop_on(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
         """The model, told beforehand what it will be judged by; those trained by epochs stop early on it.
 
-        `context` holds the validation users' histories when they are not the training users.
+        Args:
+            validation: Held-out interactions.
+            context: The validation users' histories where they are not the training users.
         """
         return self
 
     def training(self, log: Interactions) -> Any:
-        """A training that can pause, of a model whose strategy is "halving"."""
+        """A training that can pause, of a model whose strategy is "halving".
+
+        Args:
+            log: The log to train on.
+        """
         raise NotImplementedError(self.name)
 
     def climb(
@@ -160,21 +186,41 @@ class Recommender(ABC):
         seconds: float | None,
         progress: Progress,
     ) -> tuple[dict[str, Any], list[Candidate]]:
-        """Settings found on a ladder, and what was tried, of a model whose strategy is "ladder"."""
+        """Settings found on a ladder, and what was tried, of a model whose strategy is "ladder".
+
+        Args:
+            log: The log to fit on.
+            validation: Held-out interactions of it, or None.
+            context: The validation users' histories where they are not the users of the log.
+            seconds: Begin no candidate after that time.
+            progress: Called while it works.
+        """
         raise NotImplementedError(self.name)
 
     def with_fit(self, fitted: Fitted) -> Self:
-        """The model that a fit made; this one stays as it is."""
+        """The model that a fit made; this one stays as it is.
+
+        Args:
+            fitted: Result of a fit.
+        """
         other = copy.copy(self)
         other._fitted = fitted
         return other
 
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
-        """The fitted model with the record of what was tried."""
+        """The fitted model with the record of what was tried.
+
+        Args:
+            candidates: The variants that were tried.
+        """
         return self.with_fit(replace(self.fitted, candidates=list(candidates)))
 
     def with_about(self, **facts: Any) -> Self:
-        """The fitted model with more facts about how it was made."""
+        """The fitted model with more facts about how it was made.
+
+        Args:
+            facts: Facts by name.
+        """
         return self.with_fit(replace(self.fitted, about=self.about | facts))
 
     # ---- scores --------------------------------------------------------------------------------------------
@@ -223,9 +269,12 @@ class Recommender(ABC):
     def score(self, histories: sp.csr_array, *, users: Sequence[object] | None = None) -> NDArray[np.float32]:
         """A score for every item, given histories as CSR rows over the model's items; higher is better.
 
-        `users` names the rows' users: for those it was trained on, a model may use what it has learnt for
-        them beside their history. All others are judged by their history alone, and so are all users where
-        the model was trained on a summary or a sample, whose users are not the ones asked about.
+        Args:
+            histories: CSR rows over the model's items.
+            users: Ids of the rows' users: for those it was trained on, a model may use what it has learnt for
+                them beside their history. All others are judged by their history alone, and so are all users
+                where the model was trained on a summary or a sample, whose users are not the ones asked
+                about.
         """
         if histories.shape[1] != self.log.n_items:
             raise DataError(
@@ -250,7 +299,11 @@ class Recommender(ABC):
         return scores
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        """The scores of training users for their own training histories."""
+        """The scores of training users for their own training histories.
+
+        Args:
+            rows: Row numbers of the training users.
+        """
         known = np.arange(self.log.n_users)[rows] if self.knows_users else None
         return self._score_known(self.log.matrix[rows], known)
 
@@ -273,6 +326,17 @@ class Recommender(ABC):
 
         Columns: user (the id, or the number of the history), item, rank from 1, score, source ("model", or
         "popular" where nothing is known of the user), and title when known.
+
+        Args:
+            users: Ids of known users.
+            histories: Lists of item ids, or CSR rows, of anybody; neither users nor histories: everybody in
+                the log.
+            k: Length of each list.
+            exclude_seen: Whether items of the history stay out.
+            only: Item ids; nothing else is recommended.
+            exclude: Item ids that stay out.
+            on_unknown: For a user or a history of which nothing is known: popular items, no list, or an
+                error.
         """
         return lists.recommend(
             self,
@@ -286,21 +350,39 @@ class Recommender(ABC):
         )
 
     def similar(self, item: object, k: int = 10) -> pa.Table:
-        """The k items most like this one: item, rank, score, and title when known."""
+        """The k items most like this one: item, rank, score, and title when known.
+
+        Args:
+            item: Its id.
+            k: Length of the list.
+        """
         return lists.similar(self, self._similarity, item, k)
 
     # ---- disk ----------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model as a directory, replacing an older one whole or not at all."""
+        """Write the fitted model as a directory, replacing an older one whole or not at all.
+
+        Args:
+            path: The directory.
+        """
         storage.save(self, path, self._arrays(), self._tables())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """A fitted model from its directory; `infrec.load` does the same for any model."""
+        """A fitted model from its directory; `infrec.load` does the same for any model.
+
+        Args:
+            path: The directory.
+        """
         return cls.from_artifact(artifacts.read(path, kind="model"))
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> Self:
+        """A fitted model from what was read of its directory.
+
+        Args:
+            artifact: From `infrec.artifacts.read`.
+        """
         settings, candidates, log = storage.contents(cls.name, artifact)
         with artifact.understood():
             names = cls.settings_type.names()  # those of other versions are passed over

@@ -38,11 +38,13 @@ _NODES = 48
 class Explanation:
     """Why `item` has `score`.
 
-    items: item, contribution (and title): they add up to score − baseline.
-    users: user, contribution, kernel (how close that user is to the history): they add up to score, or for
-    ∞-AE-plus to its user side's part of it.
-    baseline: the score with an empty history: what everybody gets.
-    Both tables begin with what raised the score most and end with what lowered it most.
+    Args:
+        item, score: The item that was asked about, and its score.
+        baseline: The score with an empty history: what everybody gets.
+        items: Table of item, contribution (and title), which add up to score − baseline.
+        users: Table of user, contribution, kernel (how close that user is to the history); contributions add
+            up to the score, or for ∞-AE-plus to its user side's part of it. Both tables begin with what
+            raised the score most and end with what lowered it most.
     """
 
     item: object

@@ -104,7 +104,11 @@ class GradientModel(Recommender):
     # ---- what a concrete model writes ----------------------------------------------------------------------
     @abstractmethod
     def program(self, log: Interactions) -> Program:
-        """How the parameters begin and what the loss is."""
+        """How the parameters begin and what the loss is.
+
+        Args:
+            log: The log to train on.
+        """
 
     @abstractmethod
     def _adopt(
@@ -113,7 +117,11 @@ class GradientModel(Recommender):
         """The trainer's parameters that scores need, without their padding."""
 
     def hyper(self, log: Interactions) -> dict[str, float]:
-        """The numeric settings that a compiled function takes as arguments."""
+        """The numeric settings that a compiled function takes as arguments.
+
+        Args:
+            log: The log to train on.
+        """
         return {name: self.selected[name] for name in self.traced}
 
     @abstractmethod
@@ -136,16 +144,29 @@ class GradientModel(Recommender):
         )
 
     def batch(self, log: Interactions) -> int | None:
-        """Users of a mini-batch, where a model needs another number than the trainer's."""
+        """Users of a mini-batch, where a model needs another number than the trainer's.
+
+        Args:
+            log: The log to train on.
+        """
         return None
 
     def room(self, log: Interactions) -> PaddedSizes | None:
-        """Padded sizes, where several logs are to share a compiled function."""
+        """Padded sizes, where several logs are to share a compiled function.
+
+        Args:
+            log: The log to train on.
+        """
         return None
 
     # ---- training ------------------------------------------------------------------------------------------
     def training(self, log: Interactions, *, checkpoint: str | PathLike[str] | None = None) -> Training:
-        """A training of this model on a log, not yet begun; the search pauses and resumes several of them."""
+        """A training of this model on a log, not yet begun; the search pauses and resumes several of them.
+
+        Args:
+            log: The log to train on.
+            checkpoint: A directory from which a killed training goes on.
+        """
         from infrec.models.trainer import Training
 
         self._check_size(log)

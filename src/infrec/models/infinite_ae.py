@@ -215,7 +215,11 @@ class InfiniteAE(Recommender):
         )
 
     def given_centres(self, items: Vocabulary) -> Interactions | None:
-        """The centres that the caller brought for a log over these items; None: they are still to choose."""
+        """The centres that the caller brought for a log over these items; None: they are still to choose.
+
+        Args:
+            items: Items of the log.
+        """
         if self._given is not None and self._given.items != items:
             raise DataError(
                 f"the centres have {self._given.n_items} items and the log {len(items)}, or in "
@@ -230,7 +234,12 @@ class InfiniteAE(Recommender):
         `infrec.models.infinite_ae_partitioned`.
 
         Memory does not grow with the log. The model knows its centres and no other user: ask it with
-        histories. team: the processes that fit together; only the first one has α afterwards.
+        histories.
+
+        Args:
+            dataset: The prepared dataset.
+            team: The processes that fit together; only the first one has α afterwards.
+            progress: Called while it works.
         """
         from infrec.models import infinite_ae_partitioned
 
@@ -245,7 +254,11 @@ class InfiniteAE(Recommender):
         return super().popularity if self.state.popularity is None else self.state.popularity
 
     def decide(self, interactions: Interactions) -> tuple[Literal["exact", "nystrom"], str]:
-        """Exact or Nyström, and why."""
+        """Exact or Nyström, and why.
+
+        Args:
+            interactions: The log to fit on.
+        """
         n, s = interactions.n_users, self.settings
         if s.solver != "auto":
             return s.solver, "as the settings say" if self._given is None else "the centres were given"
@@ -267,7 +280,11 @@ class InfiniteAE(Recommender):
         return self.state.alpha
 
     def kernel(self, histories: sp.csr_array) -> NDArray[np.floating[Any]]:
-        """Θ between histories and the centres."""
+        """Θ between histories and the centres.
+
+        Args:
+            histories: CSR rows over the model's items.
+        """
         _ = self.alpha  # solved, if it was not
         return self.state.compared.kernel_rows(self.settings.kernel, histories)
 
@@ -308,11 +325,21 @@ class InfiniteAE(Recommender):
         return self.with_fit(replace(self.fitted, log=self.centres, state=state))
 
     def explain(self, history: Sequence[object], item: object) -> Explanation:
-        """How much each item of the history and each training user contributed to the score of `item`."""
+        """How much each item of the history and each training user contributed to the score of `item`.
+
+        Args:
+            history: Item ids.
+            item: Id of the item whose score is taken apart.
+        """
         return explain(self, history, item)
 
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        """Contributions to the scores of several items at once: a CSR row and columns in, arrays out."""
+        """Contributions to the scores of several items at once: a CSR row and columns in, arrays out.
+
+        Args:
+            history: One CSR row.
+            items: Columns of the items.
+        """
         return contributions(self, history, items)
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:

@@ -314,6 +314,10 @@ class InfiniteAEPlus(Recommender):
 
         Items add up to score − baseline. Users add up to the score without what the item side makes of the
         history itself, which knows items alone.
+
+        Args:
+            history: Item ids.
+            item: Id of the item whose score is taken apart.
         """
         return explain(self, history, item)
 
@@ -323,7 +327,12 @@ class InfiniteAEPlus(Recommender):
         return self.state.core.centres
 
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        """Contributions to the scores of several items at once, for one history (a CSR row)."""
+        """Contributions to the scores of several items at once, for one history (a CSR row).
+
+        Args:
+            history: One CSR row.
+            items: Columns of the items.
+        """
         parts = self.state.core.contributions(self._weighted(history), items)
         if self.state.weights is None:
             return parts

@@ -193,7 +193,11 @@ class MVAE(GradientModel):
             yield from ((f"{last}.weight", (hidden, width)), (f"{last}.bias", (width,)))
 
     def represent(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        """μ(x): where the model places each history."""
+        """μ(x): where the model places each history.
+
+        Args:
+            histories: CSR rows over the model's items.
+        """
         p, layers = self.parameters, self.settings.layers
         length = np.sqrt(np.maximum(np.asarray((histories**2).sum(axis=1), np.float32).ravel(), 1e-12))
         x = sp.csr_array(sp.diags_array(1 / length) @ histories, dtype=np.float32)

@@ -199,13 +199,13 @@ def findings(
     """A panel, a table and the claims of each dataset.
 
     Args:
-        stem: the name of the figure.
-        results: the records.
-        levels: those drawn.
-        axis: the name of the x axis, and the place of a level on it.
-        caption: of the figure.
-        claims: what is tested on each dataset.
-        also: further levels of the tables.
+        stem: The name of the figure.
+        results: The records.
+        levels: Those drawn.
+        axis: The name of the x axis, and the place of a level on it.
+        caption: Of the figure.
+        claims: What is tested on each dataset.
+        also: Further levels of the tables.
     """
     panels, tables, verdicts = [], [], []
     name, place = axis

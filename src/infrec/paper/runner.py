@@ -61,12 +61,12 @@ def plan(
     """Everything that the grid of an experiment depends on.
 
     Args:
-        experiment: the experiment.
-        asked: names or files of datasets; by default those of the experiment that are on this machine.
-        root: where records lie, and selections that are taken before the committed ones.
-        quick: a look in minutes: on `demo`, with one seed and a smaller grid.
-        seeds: how many, for what is random; by default the experiment's.
-        search: whether settings of trained models are searched anew.
+        experiment: The experiment.
+        asked: Names or files of datasets; by default those of the experiment that are on this machine.
+        root: Where records lie, and selections that are taken before the committed ones.
+        quick: A look in minutes: on `demo`, with one seed and a smaller grid.
+        seeds: How many, for what is random; by default the experiment's.
+        search: Whether settings of trained models are searched anew.
     """
     count = seeds if seeds is not None else 1 if quick else experiment.seeds
     if not 1 <= count <= len(SEEDS):

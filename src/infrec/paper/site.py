@@ -39,8 +39,8 @@ def build(root: Path, names: Sequence[str] | None = None) -> list[Path]:
     """Write the pages of these experiments and the index; return them.
 
     Args:
-        root: the directory that holds a folder of records for each experiment.
-        names: the experiments; by default all that have records.
+        root: The directory that holds a folder of records for each experiment.
+        names: The experiments; by default all that have records.
     """
     written, listed = [], []
     for name in paper.NAMES:

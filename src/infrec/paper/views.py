@@ -14,10 +14,10 @@ def value(metric: str, row: Row | None, *, paper: bool = False, best: bool = Fal
     """The cell of a row, with its interval; empty where nothing was measured.
 
     Args:
-        metric: what the row is of.
-        row: the row, or None.
-        paper: whether the paper's number stands beside it, where there is one.
-        best: whether it is stressed.
+        metric: What the row is of.
+        row: The row, or None.
+        paper: Whether the paper's number stands beside it, where there is one.
+        best: Whether it is stressed.
     """
     if row is None:
         return Value(metric, None)
@@ -33,10 +33,10 @@ def pivot(
     """A table of two directions.
 
     Args:
-        caption: the sentence above it.
-        corner: the name of what the lines are.
-        columns: head → the key that `lines` look a cell up by.
-        lines: the name of each line, and its cell by a column's key.
+        caption: The sentence above it.
+        corner: The name of what the lines are.
+        columns: Head → the key that `lines` look a cell up by.
+        lines: The name of each line, and its cell by a column's key.
     """
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (name, *(cell(key) for key in columns.values())) for name, cell in lines
@@ -48,10 +48,10 @@ def by_metric(caption: str, corner: str, lines: Mapping[str, Rows], *, paper: bo
     """Every metric of each line; the best of a column is stressed.
 
     Args:
-        caption: the sentence above it.
-        corner: the name of what the lines are.
-        lines: by name, the rows of one model or strategy.
-        paper: whether the paper's numbers stand beside them.
+        caption: The sentence above it.
+        corner: The name of what the lines are.
+        lines: By name, the rows of one model or strategy.
+        paper: Whether the paper's numbers stand beside them.
     """
     every = [row for rows in lines.values() for row in rows]
     best = {metric: max((r.value for r in every if r.metric == metric), default=None) for metric in METRICS}

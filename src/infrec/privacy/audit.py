@@ -37,19 +37,19 @@ class Audit:
     """Everything an audit found.
 
     Args:
-        released: facts about the release.
-        members, control: how many people it was made from, and how many others there were to compare with.
-        control_from: where the control came from.
-        linkage, membership, reconstruction: results of the attacks; those without a control are None or
+        released: Facts about the release.
+        members, control: How many people it was made from, and how many others there were to compare with.
+        control_from: Where the control came from.
+        linkage, membership, reconstruction: Results of the attacks; those without a control are None or
             empty, and `not_measured` has the reason.
-        popularity: membership by popularity alone, the attack to beat.
-        neighbours: how near released rows lie to members and to the control.
-        not_measured: attack → why it was not measured.
-        worst: members whom an attack singles out: user id, score, and the share of the control that scores
+        popularity: Membership by popularity alone, the attack to beat.
+        neighbours: How near released rows lie to members and to the control.
+        not_measured: Attack → why it was not measured.
+        worst: Members whom an attack singles out: user id, score, and the share of the control that scores
             higher.
-        guarantee: the claim of the release itself (ε, δ and so on), or None.
-        seconds: time of each part.
-        facts: further figures for the record.
+        guarantee: The claim of the release itself (ε, δ and so on), or None.
+        seconds: Time of each part.
+        facts: Further figures for the record.
     """
 
     released: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Audit:
         """A record that `as_dict` wrote.
 
         Args:
-            record: the dictionary.
+            record: The dictionary.
         """
         links, neighbours, alone = record["linkage"], record["neighbours"], record["popularity"]
         return cls(
@@ -179,14 +179,14 @@ def audit(
     """Attack a release that was made from `members`; `control` are people of the same kind who were not.
 
     Args:
-        released: the release.
-        members: the people it was made from.
-        control: people of the same kind it was not made from; None: attacks that need them are not measured.
-        control_from: where the control came from, for the record.
-        shadow_runs: how many shadow releases the likelihood ratio may make (0: none, and it is not measured).
-        guarantee: the claim of the release; its δ is granted to the mechanism where ε is bounded from below.
-        seed: seed of everything random.
-        progress: called with the stage and how much of it is done.
+        released: The release.
+        members: The people it was made from.
+        control: People of the same kind it was not made from; None: attacks that need them are not measured.
+        control_from: Where the control came from, for the record.
+        shadow_runs: How many shadow releases the likelihood ratio may make (0: none, and it is not measured).
+        guarantee: The claim of the release; its δ is granted to the mechanism where ε is bounded from below.
+        seed: Seed of everything random.
+        progress: Called with the stage and how much of it is done.
     """
     who = groups(members, control, released.items, control_from=control_from, seed=seed)
     if not who.members.shape[0]:

@@ -38,11 +38,11 @@ class Matches:
     """The best released row for each target, and how far it stands out.
 
     Args:
-        index: the row of the release; −1 where no released row shares an item with the target.
-        score, eccentricity: of that row.
-        ties: how many released rows have that score (0 where index is −1).
-        accepted: whether the attacker would claim it.
-        own: how many of the tied rows are the target's, where it is known whose they are.
+        index: The row of the release; −1 where no released row shares an item with the target.
+        score, eccentricity: Of that row.
+        ties: How many released rows have that score (0 where index is −1).
+        accepted: Whether the attacker would claim it.
+        own: How many of the tied rows are the target's, where it is known whose they are.
     """
 
     index: NDArray[np.int64]
@@ -56,7 +56,7 @@ class Matches:
         """Which targets are claimed and rightly so.
 
         Args:
-            truth: each target's own row of the release, −1: none.
+            truth: Each target's own row of the release, −1: none.
         """
         return self.accepted & (self.index == truth) & (self.index >= 0)
 
@@ -64,7 +64,7 @@ class Matches:
         """Which targets are claimed to be somebody they are not.
 
         Args:
-            truth: each target's own row of the release, −1: none.
+            truth: Each target's own row of the release, −1: none.
         """
         return self.accepted & (self.index != truth)
 
@@ -72,7 +72,7 @@ class Matches:
         """Matches under another threshold.
 
         Args:
-            eccentricity: the threshold φ.
+            eccentricity: The threshold φ.
         """
         accepted = (self.index >= 0) & (self.ties == 1) & (self.eccentricity >= eccentricity)
         return replace(self, accepted=accepted)
@@ -82,7 +82,7 @@ def item_weights(support: NDArray[np.integer] | NDArray[np.floating]) -> NDArray
     """1 / log(support): what sharing an item says. An item of one or two rows weighs 1 / log 2.
 
     Args:
-        support: in how many histories each item stands.
+        support: In how many histories each item stands.
     """
     return 1 / np.log(np.maximum(np.asarray(support, np.float64), 2.0))
 
@@ -104,16 +104,16 @@ def match(
     that the release lacks match nobody; matrices must have the same columns.
 
     Args:
-        targets: rows of known items.
-        released: rows of the release.
-        support: in how many histories each of the release's items stands, as far as the attacker knows; the
+        targets: Rows of known items.
+        released: Rows of the release.
+        support: In how many histories each of the release's items stands, as far as the attacker knows; the
             release's own counts where it is not given.
-        whose: the person behind each released row and behind each target, by which the attack is judged
+        whose: The person behind each released row and behind each target, by which the attack is judged
             afterwards.
-        eccentricity: the threshold φ.
-        length: the power p of a released row's own weight by which its scores are divided; 0 is the attack as
+        eccentricity: The threshold φ.
+        length: The power p of a released row's own weight by which its scores are divided; 0 is the attack as
             published.
-        progress: called with the stage and how much of it is done.
+        progress: Called with the stage and how much of it is done.
     """
     if not eccentricity >= 0:
         raise ConfigError(f"eccentricity is {eccentricity}; expected a number of 0 or more.")

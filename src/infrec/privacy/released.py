@@ -26,11 +26,11 @@ class Released:
     """A release as an attacker sees it: rows, a model to ask, or both.
 
     Args:
-        items: ids of the items.
-        rows: histories that were passed on; None for a model that holds none.
-        model: the model that the attacker asks for scores.
-        about: facts for the record.
-        remake: makes such a release again from other people's histories, with a seed.
+        items: Ids of the items.
+        rows: Histories that were passed on; None for a model that holds none.
+        model: The model that the attacker asks for scores.
+        about: Facts for the record.
+        remake: Makes such a release again from other people's histories, with a seed.
     """
 
     items: Vocabulary
@@ -52,7 +52,7 @@ class Released:
         """The rows as an attacker reads them who knows how long histories are: 0/1.
 
         Args:
-            everybody: histories whose lengths the attacker knows, CSR.
+            everybody: Histories whose lengths the attacker knows, CSR.
         """
         if self.rows is None:
             return None
@@ -63,7 +63,7 @@ class Released:
         """A distilled summary or a sample: the attacker fits ∞-AE on it, as anybody would.
 
         Args:
-            summary: synthetic or sampled users.
+            summary: Synthetic or sampled users.
         """
         from infrec.models import InfiniteAE
 
@@ -83,7 +83,7 @@ class Released:
         """A model: its rows are those that it stores and scores with.
 
         Args:
-            model: a fitted model.
+            model: A fitted model.
         """
         centres = getattr(model, "centres", None)
         rows = centres.matrix if isinstance(centres, Interactions) else None

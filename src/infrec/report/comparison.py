@@ -87,8 +87,8 @@ def table(models: Sequence[ModelRecord], caption: str) -> Table:
     """Everything measured: a metric a row, a model a column; then the settings chosen and the time.
 
     Args:
-        models: the models, measured on the same split.
-        caption: the words above the table.
+        models: The models, measured on the same split.
+        caption: The words above the table.
     """
     rows: list[tuple[Cell, ...]] = []
     for metric in shown(models[0].metrics, extra=BEYOND):

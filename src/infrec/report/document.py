@@ -38,16 +38,16 @@ class Panel:
     """One pair of axes.
 
     Args:
-        title: what stands above the panel.
-        x: the name of the x axis.
-        y: the name of the y axis.
-        series: what is drawn; of `dots`, each point is a row, its value lies on the horizontal axis.
-        log_x: whether the x axis is logarithmic.
-        ticks: names of the places on the x axis; of `dots`, the names of the rows.
-        line: a reference value with its name.
-        kind: curves with bands, dots with intervals, or bars.
-        log_y: whether both axes are logarithmic and show powers of ten.
-        from_zero: whether the y axis begins at 0.
+        title: What stands above the panel.
+        x: The name of the x axis.
+        y: The name of the y axis.
+        series: What is drawn; of `dots`, each point is a row, its value lies on the horizontal axis.
+        log_x: Whether the x axis is logarithmic.
+        ticks: Names of the places on the x axis; of `dots`, the names of the rows.
+        line: A reference value with its name.
+        kind: Curves with bands, dots with intervals, or bars.
+        log_y: Whether both axes are logarithmic and show powers of ten.
+        from_zero: Whether the y axis begins at 0.
     """
 
     title: str
@@ -67,14 +67,14 @@ class Figure:
     """Panels in rows, one legend for all. A single column of panels is laid out in rows of three.
 
     Args:
-        name: of its file and of its ids on a page.
-        caption: the sentences below it.
-        rows: the panels.
-        same_y: whether the panels of a row are compared with each other, so that their y axes are the same.
-        wide: whether few panels take the whole width too.
-        alt: the figure in words; by default its panels and series are named.
-        table: its numbers as a reader wants them, to be unfolded; by default every point is listed.
-        table_open: whether the table stands there unfolded.
+        name: Of its file and of its ids on a page.
+        caption: The sentences below it.
+        rows: The panels.
+        same_y: Whether the panels of a row are compared with each other, so that their y axes are the same.
+        wide: Whether few panels take the whole width too.
+        alt: The figure in words; by default its panels and series are named.
+        table: Its numbers as a reader wants them, to be unfolded; by default every point is listed.
+        table_open: Whether the table stands there unfolded.
     """
 
     name: str
@@ -103,13 +103,13 @@ class Value:
     """A measured number in a table.
 
     Args:
-        metric: what it is; decides how it is written (`numbers.number`).
-        value: the number; None where it is not known.
-        low: the lower end of its 95 % interval.
-        high: the upper end.
-        paper: the paper's number, to stand beside it.
-        best: whether it is stressed.
-        note: a few words below it.
+        metric: What it is; decides how it is written (`numbers.number`).
+        value: The number; None where it is not known.
+        low: The lower end of its 95 % interval.
+        high: The upper end.
+        paper: The paper's number, to stand beside it.
+        best: Whether it is stressed.
+        note: A few words below it.
     """
 
     metric: str
@@ -262,12 +262,12 @@ class Document:
     """A page, whole by itself.
 
     Args:
-        title: of the window.
-        heading: the first line.
-        parts: sections, and blocks that stand without a heading.
-        footer: where it comes from, in small print.
-        up: the address and the name of the page above this one.
-        wide: whether its tables and figures need a wide page.
+        title: Of the window.
+        heading: The first line.
+        parts: Sections, and blocks that stand without a heading.
+        footer: Where it comes from, in small print.
+        up: The address and the name of the page above this one.
+        wide: Whether its tables and figures need a wide page.
     """
 
     title: str

@@ -46,8 +46,8 @@ def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
     """The page of a document.
 
     Args:
-        document: what it shows.
-        svgs: its figures as `figures.drawings` draws them, where they are drawn already. Without matplotlib
+        document: What it shows.
+        svgs: Its figures as `figures.drawings` draws them, where they are drawn already. Without matplotlib
             the figures are left out, the page says so, and their tables remain.
     """
     svgs = figures.drawings(document) if svgs is None else svgs

@@ -28,8 +28,8 @@ def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
     """A document as Markdown.
 
     Args:
-        document: what it shows.
-        svgs: its figures by name, each to lie beside it as `NAME.svg`; others are left out.
+        document: What it shows.
+        svgs: Its figures by name, each to lie beside it as `NAME.svg`; others are left out.
     """
     parts = [f"# {document.heading}"]
     for part in document.parts:

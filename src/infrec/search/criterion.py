@@ -56,7 +56,13 @@ Judge = Callable[[Any], float]  # from a fitted model to its quality in percent
 class Candidate:
     """A variant that was tried: its settings, its validation HR@100 in percent, or why there is none.
 
-    Of one trained by epochs: NDCG@100, the best so far at each rung (epochs, score); why it went no further.
+    Args:
+        settings: The settings that were tried.
+        score: Validation HR@100 in percent (NDCG@100 of one trained by epochs); None where there is none.
+        error: Why there is no score.
+        seconds: Time it took.
+        rungs: Of one trained by epochs: (epochs, best score so far) at each comparison.
+        dropped: Why its training went no further.
     """
 
     settings: Mapping[str, Any]
@@ -70,7 +76,11 @@ class Candidate:
         object.__setattr__(self, "rungs", tuple((int(epochs), score) for epochs, score in self.rungs))
 
     def without_solution(self, failure: str) -> Candidate:
-        """This candidate, chosen on a part of the interactions, marked as impossible to fit on all."""
+        """This candidate, chosen on a part of the interactions, marked as impossible to fit on all.
+
+        Args:
+            failure: The error of the fit on all.
+        """
         return replace(self, error=f"on all interactions, {failure}")
 
 

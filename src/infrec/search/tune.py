@@ -84,8 +84,12 @@ M = TypeVar("M", bound=Tunable)
 class Tuned(Generic[M]):
     """The best variant, fitted; everything that was tried, failures included.
 
-    size: how many variants there are; a search with a limit of time need not try them all.
-    criterion: what the candidates' scores are.
+    Args:
+        model: The best variant, fitted.
+        candidates: Everything that was tried.
+        seconds: Time of the search.
+        size: How many variants there are; a search with a limit of time need not try them all.
+        criterion: The measure of the candidates' scores.
     """
 
     model: M

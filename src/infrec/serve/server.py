@@ -90,7 +90,11 @@ def leave_soon() -> None:
 
 
 def bind(settings: Settings) -> socket.socket:
-    """The listening socket, or what stands in its way."""
+    """The listening socket, or what stands in its way.
+
+    Args:
+        settings: Where to listen.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # With its protocol named, asyncio switches Nagle's algorithm off: an answer leaves at once, not in 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -23,11 +23,18 @@ _ORIGIN = re.compile(rf"https?://({_NAME.pattern})")
 class Settings:
     """Settings of the service.
 
-    host, port: where to listen; port 0 takes a free one. token: what a client must send, or None.
-    hosts: further Host headers to answer to; origins: web pages elsewhere that may call (CORS).
-    workers: processes. window: seconds in which requests gather for one batch; batch: the most of them;
-    queue: how many may wait for a model. timeout: seconds in which a request must arrive.
-    connections: the most at a time, in each process. log_requests: a line for each request.
+    Args:
+        host, port: Where to listen; port 0 takes a free one.
+        token: The secret that a client must send, or None.
+        hosts: Further Host headers to answer to.
+        origins: Web pages elsewhere that may call (CORS).
+        workers: Processes.
+        window: Seconds in which requests gather for one batch.
+        batch: The most requests of a batch.
+        queue: How many may wait for a model.
+        timeout: Seconds in which a request must arrive.
+        connections: The most at a time, in each process.
+        log_requests: Whether each request gets a line.
     """
 
     host: str = "127.0.0.1"

@@ -147,9 +147,9 @@ def run(sources: Sequence[Source], settings: Settings, started: server.Started =
     """Serve until SIGTERM or SIGINT.
 
     Args:
-        sources: the models.
-        settings: the port, the number of processes and all else.
-        started: called once, when the first request can be answered.
+        sources: The models.
+        settings: The port, the number of processes and all else.
+        started: Called once, when the first request can be answered.
     """
     forbid_jax()
     server.prepare_process()

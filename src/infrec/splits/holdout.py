@@ -38,8 +38,8 @@ def holdout(log: Interactions, *, seed: int = 42) -> Split:
     first is moved to test, so that every user has a test item. Small users have no validation item.
 
     Args:
-        log: the log to split.
-        seed: seed of the shuffle; a split that the data brings along needs none.
+        log: The log to split.
+        seed: Seed of the shuffle; a split that the data brings along needs none.
     """
     if log.parts is not None:
         return own_split(log)
@@ -57,9 +57,9 @@ def hide(log: Interactions, *, share: float = 0.1, seed: int = 42) -> tuple[Inte
     Of a user's n ≥ 2 interactions int(share · n) are hidden, at least one; a user with a single one keeps it.
 
     Args:
-        log: the log to hide interactions of.
-        share: how much of each history is hidden, in 0…1.
-        seed: seed of the choice.
+        log: The log to hide interactions of.
+        share: How much of each history is hidden, in 0…1.
+        seed: Seed of the choice.
     """
     place = _shuffled_place(log.matrix, generator(seed, "hide"))
     n = log.user_counts
@@ -74,7 +74,7 @@ def inner_holdout(log: Interactions) -> tuple[Interactions, Interactions] | None
     Returns what is left and what is held out, over the users with enough interactions.
 
     Args:
-        log: the log that a model is fitted on.
+        log: The log that a model is fitted on.
     """
     try:
         # Without the data's own parts: this is a holdout inside what we were given to train on. Without its
@@ -92,7 +92,7 @@ def own_split(log: Interactions) -> Split:
     """The split in the data's own column `split`, untouched: no user is dropped.
 
     Args:
-        log: a log with `parts`.
+        log: A log with `parts`.
     """
     parts = log.parts or {}
     for name in ("train", "test"):
@@ -140,9 +140,9 @@ def is_set_aside(users: Vocabulary, share: float, seed: int) -> NDArray[np.bool_
     """For each user id, whether it is among the share that is set aside.
 
     Args:
-        users: ids of the users.
-        share: share of the users to set aside, in 0…1.
-        seed: another seed sets others aside.
+        users: Ids of the users.
+        share: Share of the users to set aside, in 0…1.
+        seed: Another seed sets others aside.
     """
     if not 0 < share < 1:
         raise ConfigError(f"set_aside is {share}; expected a share above 0 and below 1, for example 0.1.")
@@ -153,9 +153,9 @@ def set_aside(split: Split, share: float, seed: int) -> tuple[Split, Interaction
     """The split without the users set aside, and the train part of those users.
 
     Args:
-        split: the split whose users are divided.
-        share: share of the users to set aside, in 0…1.
-        seed: another seed sets others aside.
+        split: The split whose users are divided.
+        share: Share of the users to set aside, in 0…1.
+        seed: Another seed sets others aside.
     """
     out = is_set_aside(split.train.users, share, seed)
     if not out.any() or out.all():

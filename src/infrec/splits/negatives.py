@@ -24,9 +24,9 @@ def evaluation_negatives(split: Split, n: int = 50, *, seed: int = 42) -> NDArra
     Returns [users, n] columns. A user with fewer than n such items gets all of them, then −1.
 
     Args:
-        split: the split whose users get negatives.
-        n: how many for each user.
-        seed: seed of the draw.
+        split: The split whose users get negatives.
+        n: How many for each user.
+        seed: Seed of the draw.
     """
     train, test = split.train.matrix, split.test.matrix
     blocks = range(-(-train.shape[0] // BLOCK) or 1)

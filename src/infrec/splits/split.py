@@ -25,8 +25,8 @@ class Split:
     """Three logs over the same users and items.
 
     Args:
-        train, val, test: the three logs.
-        name: how it was made, for records and reports.
+        train, val, test: The three logs.
+        name: How it was made, for records and reports.
     """
 
     train: Interactions

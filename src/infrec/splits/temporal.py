@@ -20,8 +20,8 @@ def periods(log: Interactions, n: int) -> list[Interactions]:
     All periods have the log's users and items. At equal times users and then items come in their own order.
 
     Args:
-        log: a log with times.
-        n: how many periods.
+        log: A log with times.
+        n: How many periods.
     """
     time = _times(log)
     if not 1 <= n <= max(1, len(time)):
@@ -41,9 +41,9 @@ def ahead(past: Interactions, period: Interactions, *, share: float = 0.2) -> Sp
     all it is empty. Validation is empty. Items that `past` lacks stay: they cannot be foreseen.
 
     Args:
-        past: everything before the period.
-        period: the period to foresee.
-        share: how much of each user's period is test, in 0…1.
+        past: Everything before the period.
+        period: The period to foresee.
+        share: How much of each user's period is test, in 0…1.
     """
     if not 0 < share <= 1:
         raise ConfigError(f"share is {share}; expected more than 0 and at most 1.")
