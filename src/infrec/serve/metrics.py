@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from infrec import machine
 from infrec.serve.served_model import Served
