@@ -202,11 +202,15 @@ class TestSizes:
         def judge(summary: Summary) -> float:
             return summary.about["validation"]["HR@100"]
 
-        found = _smallest(fake, judge, 0.95, 40.0, 120, lambda *a, **k: None)
+        pipeline = sys.modules["infrec.distillation.pipeline"]
+        monkeypatch.setattr(pipeline, "_judge", lambda train, val: judge)
+        monkeypatch.setattr(pipeline, "_full_quality", lambda train, val, progress: 40.0)
+        found = _smallest(fake, 0.95, small_log, small_log, lambda *a, **k: None)
         assert 72 <= found.n_users <= 80
         assert len(runs) <= 6
         assert found.about["target"]["reached"]
-        out_of_reach = _smallest(fake, judge, 1.0, 41.0, 120, lambda *a, **k: None)
+        monkeypatch.setattr(pipeline, "_full_quality", lambda train, val, progress: 41.0)
+        out_of_reach = _smallest(fake, 1.0, small_log, small_log, lambda *a, **k: None)
         assert not out_of_reach.about["target"]["reached"]
         assert out_of_reach.n_users == 100 or out_of_reach.n_users == 120
 

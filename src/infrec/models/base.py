@@ -238,12 +238,12 @@ class Recommender(ABC):
 
     @property
     def state(self) -> Any:
-        """What was learnt, of `state_type`."""
+        """The learnt state, of `state_type`."""
         return self.fitted.state
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the model decided by itself, and why."""
+        """The decisions that the model made by itself, and why."""
         return {} if self._fitted is None else self._fitted.about
 
     @property

@@ -34,7 +34,7 @@ def stored(*shape: str) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a model has learnt from a log; some need nothing beside the log itself."""
+    """The numbers that a model learnt from a log; some need nothing beside the log itself."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays to save, by name."""

@@ -210,7 +210,7 @@ def _fitted(
     model = models.create(fit.model, **settings)
     space = {name: list(values) for name, values in fit.space}
     # The validation users are asked with their own histories, which are not those of a sample or of noise.
-    same = cell.data.source == FULL and not cell.data.noise
+    same = fit_on.users == split.train.users and not cell.data.noise
     context = None if same else split.train.matrix
     result = tune(
         model,
