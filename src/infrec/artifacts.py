@@ -9,15 +9,13 @@ taken out (`infrec.contents`): hashes that fit say nothing about who made them.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import math
 import os
 import shutil
 import stat
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infrec import drafts
+from infrec import drafts, machine
 from infrec.contents import Artifact, read_arrays, read_table
 from infrec.errors import ArtifactError
 
@@ -204,8 +202,8 @@ def _seal_draft(folder: Path, kind: str, manifest: Mapping[str, Any]) -> None:
         "format": "infrec",
         "format_version": FORMAT_VERSION,
         "kind": kind,
-        **_plain(manifest),
-        "versions": _versions(),
+        **drafts.plain(manifest),
+        "versions": {name: one for name, one in machine.versions(_LIBRARIES).items() if one is not None},
         "files": sums,
     }
     document["seal"] = seal(document)
@@ -213,23 +211,6 @@ def _seal_draft(folder: Path, kind: str, manifest: Mapping[str, Any]) -> None:
     (folder / MANIFEST).write_text(text, encoding="utf-8")
     drafts.sync(folder / MANIFEST)
     drafts.sync(folder)
-
-
-def _plain(value: Any) -> Any:
-    """A value for JSON, which knows neither NaN nor infinity: None instead."""
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for library in _LIBRARIES:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            found[library] = importlib.metadata.version(library)
-    return found
 
 
 # ---- reading -----------------------------------------------------------------------------------------------

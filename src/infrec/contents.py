@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from infrec.errors import ArtifactError, ConfigError, DataError
+from infrec.errors import ArtifactError, ConfigError, DataError, first_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,9 +62,8 @@ class Artifact:
         try:
             yield
         except _WRONG as failure:
-            lines = str(failure).strip().splitlines() or [type(failure).__name__]
-            why = f"it lacks {lines[0]}" if isinstance(failure, KeyError) else lines[0]
-            raise self.unsound(why) from None
+            lacks = "it lacks " if isinstance(failure, KeyError) else ""
+            raise self.unsound(lacks + first_line(failure)) from None
 
     def unsound(self, why: str) -> ArtifactError:
         """The error for contents that cannot be what infrec wrote."""
@@ -200,7 +199,7 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
     try:
         found: dict[str, NDArray[Any]] = load_file(file)
     except (SafetensorError, OSError, LookupError, TypeError, ValueError) as failure:
-        raise ArtifactError(f"{file} holds no arrays ({_first_line(failure)}); write it again.") from None
+        raise ArtifactError(f"{file} holds no arrays ({first_line(failure)}); write it again.") from None
     for name, array in found.items():
         if array.dtype.kind not in _KINDS or not _finite(array):
             raise ArtifactError(f"{file} holds NaN or infinity, or no numbers, in {name!r}; write it again.")
@@ -224,7 +223,7 @@ def read_table(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
             table = opened.read(columns=wanted)
         table.validate(full=True)
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as failure:
-        raise ArtifactError(f"{file} holds no table ({_first_line(failure)}); write it again.") from None
+        raise ArtifactError(f"{file} holds no table ({first_line(failure)}); write it again.") from None
     return table
 
 
@@ -238,8 +237,3 @@ def _finite(array: NDArray[Any]) -> bool:
     if array.dtype.kind != "f" or not array.size:
         return True
     return bool(np.isfinite(array.min()) and np.isfinite(array.max()))
-
-
-def _first_line(failure: BaseException) -> str:
-    lines = str(failure).strip().splitlines() or [type(failure).__name__]
-    return lines[0][:160].encode(errors="backslashreplace").decode().rstrip(".")

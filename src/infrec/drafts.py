@@ -1,4 +1,4 @@
-"""Files and directories that appear whole or not at all.
+"""Files and directories that appear whole or not at all; values as JSON can hold them.
 
 Everything is written under a hidden name beside the target, named after this machine and process, and synced.
 It then takes the target's place: by a rename where there is nothing yet or a file, and by exchanging the two
@@ -10,12 +10,54 @@ hidden name the next writer of the same target removes.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import secrets
 import shutil
 import socket
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into that takes its name when it is complete and on the disk; else nothing changes."""
+    draft = beside(path)
+    try:
+        with draft.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        remove(draft)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all, in a folder that is made."""
+    with writing(path) as file:
+        file.write(text.encode())
+
+
+def plain(value: Any, digits: int | None = None) -> Any:
+    """A value for JSON: numpy's numbers as Python's, null where a number is not finite.
+
+    digits: significant ones that a number is rounded to; None: all.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner, digits) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner, digits) for inner in value]
+    if hasattr(value, "item") and not isinstance(value, str | bytes):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, float) and digits is not None:
+        return float(f"{value:.{digits}g}")
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def beside(target: Path) -> Path:

@@ -27,3 +27,9 @@ class MemoryBudgetError(InfrecError):
 
 class ArtifactError(InfrecError):
     """A saved directory is missing, damaged, half-written, or from a newer version."""
+
+
+def first_line(error: BaseException) -> str:
+    """First line of another library's error, short and without its full stop; its class where empty."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:160].encode(errors="backslashreplace").decode().rstrip(".")

@@ -14,18 +14,9 @@ from pathlib import Path
 from infrec.errors import MemoryBudgetError
 
 PACKAGES = (
-    "infrec",
-    "jax",
-    "jaxlib",
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "safetensors",
-    "typer",
-    "rich",
-    "matplotlib",
+    *("infrec", "jax", "jaxlib", "numpy", "scipy"),
+    *("pyarrow", "safetensors", "typer", "rich", "matplotlib"),
 )
-
 GIB = 2**30
 
 

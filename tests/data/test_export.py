@@ -15,8 +15,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infrec import drafts
 from infrec.data import Interactions
-from infrec.data.export import WRITERS, atomically, export
+from infrec.data.export import WRITERS, export
 from infrec.data.read import from_frame, read
 from infrec.errors import ConfigError, DataError
 
@@ -145,7 +146,7 @@ def test_same_log_same_bytes(weighted: Interactions, tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_text("precious")
-    with pytest.raises(RuntimeError), atomically(path) as file:
+    with pytest.raises(RuntimeError), drafts.writing(path) as file:
         file.write(b"half")
         raise RuntimeError
     assert path.read_text() == "precious"

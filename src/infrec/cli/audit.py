@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from infrec import drafts
 from infrec.cli import console, options
 from infrec.cli.options import Reading, reads_data
 from infrec.errors import DataError
@@ -87,10 +88,9 @@ def audit(
     with console.bars() as progress:
         found = _audited(release, against, control, reading, shadows, seed, progress)
     words = paragraph(found)
-    _write(
-        out / RECORD, json_.dumps({**found.as_dict(), "findings": words}, ensure_ascii=False, allow_nan=False)
-    )
-    _write(out / PAGE, html.render(page_of(found)))
+    record = json_.dumps({**found.as_dict(), "findings": words}, ensure_ascii=False, allow_nan=False)
+    drafts.write_text(out / RECORD, record)
+    drafts.write_text(out / PAGE, html.render(page_of(found)))
     console.saved(out / PAGE)
     card = _into_card(release, found)
     document = {
@@ -217,11 +217,3 @@ def _into_card(release: Path, found: Audit) -> Path | None:
     if not (place / RECORD).is_file():
         return None
     return add_audit(place, found.as_dict(ids=False))
-
-
-def _write(path: Path, text: str) -> None:
-    from infrec.data.export import atomically
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomically(path) as file:
-        file.write(text.encode())

@@ -6,13 +6,13 @@ A distillation shows its loss, its validation, the best so far and the time left
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from infrec import drafts
 from infrec.progress import Progress, silent
 from infrec.report import numbers
 
@@ -90,22 +90,9 @@ def interruption() -> str:
 
 def emit(document: Mapping[str, Any]) -> None:
     """The one JSON document of a command run with --json."""
-    text = json.dumps(_plain(document), ensure_ascii=False, allow_nan=False, indent=2)
+    text = json.dumps(drafts.plain(document), ensure_ascii=False, allow_nan=False, indent=2)
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
-
-
-def _plain(value: Any) -> Any:
-    """Only what JSON has. A number that is not finite becomes null: NaN is not JSON and tells nothing."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if hasattr(value, "item") and not isinstance(value, str | bytes):  # numpy scalars
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 @contextmanager

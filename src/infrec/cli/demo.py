@@ -103,17 +103,15 @@ def write(record: Comparison, out: Path) -> Path:
     """The report and the record it was made from; each appears only when it is whole."""
     import json
 
-    from infrec.data.export import atomically
+    from infrec import drafts
     from infrec.report import html
     from infrec.report.comparison import document
 
-    out.mkdir(parents=True, exist_ok=True)
     for name, text in (
         ("record.json", json.dumps(record.as_dict(), ensure_ascii=False, indent=1)),
         ("report.html", html.render(document(record))),
     ):
-        with atomically(out / name) as file:
-            file.write(text.encode())
+        drafts.write_text(out / name, text)
         console.saved(out / name)
     return out / "report.html"
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from infrec import drafts
 from infrec.cli import console, options
 from infrec.errors import DataError
 from infrec.progress import Progress
@@ -195,21 +194,14 @@ def write_all(tables: Iterator[pa.Table], out: Path) -> int:
     """Write tables one after the other; the file is renamed into place when it is whole. Returns the rows."""
     import pyarrow.parquet as pq
 
-    half = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
     rows, writer = 0, None
-    try:
-        with half.open("wb") as file:
-            for table in tables:
-                writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
-                writer.write_table(table)
-                rows += table.num_rows
-            if writer is not None:
-                writer.close()
-            file.flush()
-            os.fsync(file.fileno())
-        half.replace(out)
-    finally:
-        half.unlink(missing_ok=True)
+    with drafts.writing(out) as file:
+        for table in tables:
+            writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
+            writer.write_table(table)
+            rows += table.num_rows
+        if writer is not None:
+            writer.close()
     return rows
 
 

@@ -15,70 +15,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Normalised names (lower case, without blanks and punctuation) per role, the most telling first.
-ALIASES: Mapping[str, tuple[str, ...]] = {
-    "user": (
-        *(
-            "user",
-            "userid",
-            "uid",
-            "users",
-            "username",
-            "usercode",
-            "reviewerid",
-            "reviewer",
-            "customerid",
-            "customer",
-        ),
-        *("visitorid", "memberid", "accountid", "profileid", "playerid", "sessionid", "session"),
-    ),
-    "item": (
-        *(
-            "item",
-            "itemid",
-            "iid",
-            "items",
-            "movie",
-            "movieid",
-            "film",
-            "filmid",
-            "asin",
-            "parentasin",
-            "product",
-        ),
-        *("productid", "book", "bookid", "isbn", "track", "trackid", "song", "songid", "artist", "artistid"),
-        *(
-            "business",
-            "businessid",
-            "game",
-            "gameid",
-            "appid",
-            "article",
-            "articleid",
-            "newsid",
-            "animeid",
-            "sku",
-        ),
-    ),
-    "rating": ("rating", "ratings", "score", "stars", "star", "starrating", "overall", "userrating"),
-    "time": (
-        *(
-            "timestamp",
-            "time",
-            "datetime",
-            "date",
-            "ts",
-            "unixreviewtime",
-            "reviewtime",
-            "createdat",
-            "ratedat",
-        ),
-        *("eventtime", "timerank"),
-    ),
-    "weight": ("weight", "weights"),
-    "split": ("split",),
-    "title": ("title", "name", "movietitle", "itemtitle", "itemname", "productname"),
-    "genres": ("genres", "genre", "categories", "category"),
+_NAMES = {
+    "user": "user userid uid users username usercode reviewerid reviewer customerid customer visitorid "
+    "memberid accountid profileid playerid sessionid session",
+    "item": "item itemid iid items movie movieid film filmid asin parentasin product productid book bookid "
+    "isbn track trackid song songid artist artistid business businessid game gameid appid article articleid "
+    "newsid animeid sku",
+    "rating": "rating ratings score stars star starrating overall userrating",
+    "time": "timestamp time datetime date ts unixreviewtime reviewtime createdat ratedat eventtime timerank",
+    "weight": "weight weights",
+    "split": "split",
+    "title": "title name movietitle itemtitle itemname productname",
+    "genres": "genres genre categories category",
 }
+ALIASES: Mapping[str, Sequence[str]] = {role: names.split() for role, names in _NAMES.items()}
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "=": operator.eq, "!=": operator.ne,

@@ -54,20 +54,6 @@ def table(log: Interactions) -> pa.Table:
 
 
 @contextmanager
-def atomically(path: Path) -> Iterator[BinaryIO]:
-    """A file to write into that takes its name when it is complete and on the disk; else nothing changes."""
-    draft = drafts.beside(path)
-    try:
-        with draft.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        drafts.remove(draft)
-
-
-@contextmanager
 def together(folder: Path, names: Collection[str]) -> Iterator[list[BinaryIO]]:
     """A file to write into for each name; the folder holds all of them when they are complete, or is as it
     was. Refuses a folder that holds anything else."""
@@ -109,7 +95,7 @@ def _keys(coo: Any, n_items: int) -> NDArray[np.int64]:
 def _csv(log: Interactions, path: Path) -> list[Path]:
     from pyarrow import csv
 
-    with atomically(path) as file:
+    with drafts.writing(path) as file:
         csv.write_csv(_plain_weights(table(log)), file)
     return [path]
 
@@ -117,14 +103,14 @@ def _csv(log: Interactions, path: Path) -> list[Path]:
 def _parquet(log: Interactions, path: Path) -> list[Path]:
     import pyarrow.parquet as pq
 
-    with atomically(path) as file:
+    with drafts.writing(path) as file:
         pq.write_table(table(log), file, compression="zstd")
     return [path]
 
 
 def _npz(log: Interactions, path: Path) -> list[Path]:
     matrix = log.matrix
-    with atomically(path) as file:
+    with drafts.writing(path) as file:
         np.savez_compressed(
             file,
             format=np.array(b"csr"),
@@ -142,7 +128,7 @@ def _recbole(log: Interactions, path: Path) -> list[Path]:
     if path.suffix == ".inter":
         if path.is_dir():
             raise DataError(f"{path} is a directory; expected the name of an .inter file to write.")
-        with atomically(path) as file:
+        with drafts.writing(path) as file:
             _write_rows(_inter(log), file)
         return [path]
     if path.exists() and not path.is_dir():

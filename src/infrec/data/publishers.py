@@ -18,7 +18,7 @@ from infrec.data.arrow import from_numpy, strings
 from infrec.data.parsing import whole
 from infrec.data.sources import BLOCK, Source, TableSource, grouped
 from infrec.data.text import TextSource
-from infrec.errors import DataError
+from infrec.errors import DataError, first_line
 
 RATINGS = ("user", "item", "rating", "timestamp")
 # Files without a header, by publisher: columns, delimiter, endings. Amazon's are “ratings only” of 2018.
@@ -234,6 +234,6 @@ def _csv(data: bytes) -> tuple[pa.Table, list[int]]:
             pacsv.ConvertOptions(column_types={name: _SCHEMA.field(name).type for name in names}),
         )
     except pa.ArrowInvalid as error:
-        reason = str(error).splitlines()[0][:120].rstrip(".")
+        reason = first_line(error)
         raise DataError(f"a Netflix file holds something else than `user,rating,date` ({reason}).") from None
     return table, bad

@@ -20,17 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PART_NAMES = {
-    "train": 0,
-    "training": 0,
-    "0": 0,
-    "val": 1,
-    "valid": 1,
-    "validation": 1,
-    "dev": 1,
-    "1": 1,
-    "test": 2,
-    "testing": 2,
-    "2": 2,
+    **dict.fromkeys(("train", "training", "0"), 0),
+    **dict.fromkeys(("val", "valid", "validation", "dev", "1"), 1),
+    **dict.fromkeys(("test", "testing", "2"), 2),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from infrec.data.columns import once
-from infrec.errors import DataError
+from infrec.errors import DataError, first_line
 
 BLOCK = 1 << 22  # rows in memory at a time when a source is read block by block
 
@@ -205,7 +205,7 @@ def _as_table(frame: Any) -> pa.Table:
             return pa.table({str(key): pa.array(value) for key, value in frame.items()})
         except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are among them
             raise DataError(
-                f"the columns do not form a table ({_first_line(error)}); give equally long lists, each of "
+                f"the columns do not form a table ({first_line(error)}); give equally long lists, each of "
                 "values of one type."
             ) from None
     if not hasattr(frame, "__arrow_c_stream__"):
@@ -217,7 +217,7 @@ def _as_table(frame: Any) -> pa.Table:
         return pa.RecordBatchReader.from_stream(frame).read_all()
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:  # also those of pandas
         raise DataError(
-            f"the frame could not be read through Arrow ({_first_line(error)}); expected columns with names "
+            f"the frame could not be read through Arrow ({first_line(error)}); expected columns with names "
             "of their own, each of values of one type."
         ) from None
 
@@ -235,12 +235,6 @@ class _explained:
             raise DataError(f"{self.name} may not be read; check its permissions.") from None
         if isinstance(error, (pa.ArrowException, OSError, UnicodeError)):  # a column's name may be no text
             raise DataError(
-                f"{self.name} cannot be read as Parquet ({_first_line(error)}): it is cut off, damaged or "
+                f"{self.name} cannot be read as Parquet ({first_line(error)}): it is cut off, damaged or "
                 "something else; get it again."
             ) from None
-
-
-def _first_line(error: BaseException) -> str:
-    return (
-        str(error).strip().splitlines()[0][:160].rstrip(".") if str(error).strip() else type(error).__name__
-    )

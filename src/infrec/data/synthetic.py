@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from infrec import drafts
 from infrec.data.arrow import from_numpy
 from infrec.data.assemble import assemble
 from infrec.data.interactions import Interactions
@@ -82,23 +83,22 @@ def write_parquet(
 
     path = Path(path)
     world = World(users, items, interactions, seed)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        pq.write_table(world.films(), temporary)
-        temporary.replace(path.with_name(f"{path.stem}-items.parquet"))
-        with pq.ParquetWriter(temporary, SCHEMA, use_dictionary=["user", "rating"]) as writer:
+        with drafts.writing(path.with_name(f"{path.stem}-items.parquet")) as file:
+            pq.write_table(world.films(), file)
+        with (
+            drafts.writing(path) as file,
+            pq.ParquetWriter(file, SCHEMA, use_dictionary=["user", "rating"]) as writer,
+        ):
             done = 0
             for table in grouped(_blocks(world, threads or min(4, os.cpu_count() or 1)), row_group):
                 writer.write_table(table, row_group_size=row_group)
                 done += table.num_rows
                 progress(f"writing {path.name}", done, interactions)
-        temporary.replace(path)
     except OSError as error:
         raise DataError(
             f"{path} cannot be written ({error.strerror or error}); choose another place."
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

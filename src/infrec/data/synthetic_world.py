@@ -6,7 +6,6 @@ Invented films: titles that sound like their genre. None is meant to be a film t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,6 @@ from infrec.errors import ConfigError
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 BLOCK = 2048  # users per random stream: changing it changes every generated log
@@ -43,39 +41,17 @@ _NOUNS = (
     "Chorus Melody Piano Tap-Dancer Encore Ballroom Overture Nightingale Cabaret Songbird Rhapsody Spotlight",
 )
 _ADJECTIVES = (
-    *("Quiet", "Crimson", "Last", "Borrowed", "Hidden", "Golden", "Broken", "Distant"),
-    *("Seventh", "Paper", "Midnight", "Forgotten", "Electric", "Northern", "Hollow", "Velvet"),
-    *("Restless", "Silver", "Stolen", "Patient", "Burning", "Second", "Glass", "Lonely"),
-    *("Wandering", "Iron", "Gentle", "Secret", "Frozen", "Scarlet", "Wild", "Empty"),
-    *("Emerald", "Sleeping", "Crooked", "Endless", "Salted", "Painted", "Reluctant", "Invisible"),
+    "Quiet Crimson Last Borrowed Hidden Golden Broken Distant Seventh Paper Midnight Forgotten Electric "
+    "Northern Hollow Velvet Restless Silver Stolen Patient Burning Second Glass Lonely Wandering Iron Gentle "
+    "Secret Frozen Scarlet Wild Empty Emerald Sleeping Crooked Endless Salted Painted Reluctant Invisible"
 )
 _PLACES = (
-    *(
-        "Halden",
-        "Marrowgate",
-        "Port Ellery",
-        "Kestrel Bay",
-        "Old Tannery Row",
-        "Vesper Hill",
-        "Saint Orla",
-        "Low Meadow",
-    ),
-    *(
-        "Carrow Street",
-        "Brindle Lake",
-        "Asher Point",
-        "Winterbourne Lane",
-        "Calder Falls",
-        "the Ninth Floor",
-        "the Salt Road",
-        "Thorn Island",
-    ),
+    "Halden, Marrowgate, Port Ellery, Kestrel Bay, Old Tannery Row, Vesper Hill, Saint Orla, Low Meadow, "
+    "Carrow Street, Brindle Lake, Asher Point, Winterbourne Lane, Calder Falls, the Ninth Floor, "
+    "the Salt Road, Thorn Island"
 )
 _FORMS = ("The {a} {n}", "{a} {n}", "The {n} of {p}", "{n} at {p}", "A {n} for {b}", "{b} and the {n}")
-_NAMES = (
-    *("Ada", "Bruno", "Clémence", "Dov", "Esme", "Farouk", "Greta", "Hugo"),
-    *("Ines", "Jonas", "Kaia", "Leopold", "Mira", "Nils", "Odette", "Pavel"),
-)
+_NAMES = "Ada Bruno Clémence Dov Esme Farouk Greta Hugo Ines Jonas Kaia Leopold Mira Nils Odette Pavel"
 
 
 class World:
@@ -181,10 +157,6 @@ class World:
 
     def films(self) -> pa.Table:
         """item (1, 2, …), title, genres."""
-        return self._films
-
-    @cached_property
-    def _films(self) -> pa.Table:
         main = self.taste_genre[self.taste]
         other = np.where(self.second >= 0, self.taste_genre[self.second], main)
         genres = [
@@ -237,16 +209,17 @@ def film_titles(genres: NDArray[np.integer] | Sequence[int], seed: int) -> list[
     """One distinct title per film, given the number of its main genre; ends with a year."""
     rng = generator(seed, "generate", "titles")
     nouns = [words.split() for words in _NOUNS]
+    adjectives, places, names = _ADJECTIVES.split(), _PLACES.split(", "), _NAMES.split()
     draws = rng.integers(0, 2**31, (len(genres), 6)).tolist()
     seen: dict[str, int] = {}
     titles = []
     for genre, (form, a, n, p, b, year) in zip(genres, draws, strict=True):
         words = nouns[int(genre) % len(nouns)]
         title = _FORMS[form % len(_FORMS)].format(
-            a=_ADJECTIVES[a % len(_ADJECTIVES)],
+            a=adjectives[a % len(adjectives)],
             n=words[n % len(words)],
-            p=_PLACES[p % len(_PLACES)],
-            b=_NAMES[b % len(_NAMES)],
+            p=places[p % len(places)],
+            b=names[b % len(names)],
         )
         if title.startswith("A ") and title[2] in "AEIOU":
             title = "An" + title[1:]

@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 
 from infrec.data.columns import find, listed, recognised
 from infrec.data.sources import BLOCK, grouped
-from infrec.errors import DataError
+from infrec.errors import DataError, first_line
 
 HEAD = 1 << 16
 UNIT = "\x1f"  # stands in for `::`, which is two bytes: pyarrow's delimiter must be one
@@ -204,7 +204,7 @@ def _explain(error: BaseException, name: str) -> DataError:
             f"{name} has a row of more than 8 MB, or a quote that is never closed; expected one short line "
             "per interaction: close or remove the quote."
         )
-    return DataError(f"{name} cannot be read as delimited text ({text.splitlines()[0][:160].rstrip('.')}).")
+    return DataError(f"{name} cannot be read as delimited text ({first_line(error)}).")
 
 
 def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:

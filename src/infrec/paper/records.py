@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infrec import __version__, machine
+from infrec import __version__, drafts, machine
 from infrec.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -133,15 +132,7 @@ def elsewhere(root: Path, own: Path) -> dict[str, Record]:
 
 def plain(value: Any) -> Any:
     """Only what JSON has, numbers to six significant digits; one that is not finite becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    if hasattr(value, "item") and not isinstance(value, str | bytes):
-        value = value.item()
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
+    return drafts.plain(value, digits=6)
 
 
 def versions() -> dict[str, str]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infrec import paper
-from infrec.data.export import atomically
+from infrec import drafts, paper
 from infrec.errors import ArtifactError
 from infrec.paper.experiment import BEYOND, Experiment
 from infrec.paper.published import PAPER
@@ -85,9 +84,7 @@ def _write(folder: Path, page: Document) -> list[Path]:
     for name, text in texts.items():
         path = folder / name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with atomically(path) as file:
-                file.write(text.encode())
+            drafts.write_text(path, text)
         except OSError as failure:
             raise ArtifactError(f"cannot write {path}: {failure.strerror}; choose another place.") from None
     return [folder / name for name in texts]

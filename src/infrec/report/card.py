@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from infrec import drafts
 from infrec.artifacts import CARD
-from infrec.data.export import atomically
 from infrec.evaluation.card_records import Card, Curve, Fidelity, Which
 from infrec.report import audit as audits
 from infrec.report import html
@@ -52,11 +52,9 @@ def folder_of(release: Path, *, guaranteed: bool) -> Path:
 
 def write(card: Card, folder: Path) -> Path:
     """`card.html` and `card.json` into a directory, which is made; each appears when it is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomically(folder / RECORD) as file:
-        file.write(json.dumps(card.as_dict(), ensure_ascii=False, allow_nan=False).encode())
-    with atomically(folder / PAGE) as file:
-        file.write(html.render(document(card)).encode())
+    record = json.dumps(card.as_dict(), ensure_ascii=False, allow_nan=False)
+    drafts.write_text(folder / RECORD, record)
+    drafts.write_text(folder / PAGE, html.render(document(card)))
     return folder / PAGE
 
 

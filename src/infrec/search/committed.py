@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from infrec import __version__, machine
-from infrec.data.export import atomically
+from infrec import __version__, drafts, machine
 from infrec.errors import ArtifactError, DataError
 
 FOLDER = Path("results/selected")
@@ -76,8 +75,7 @@ def write(selected: Selected, folder: str | os.PathLike[str] = FOLDER) -> Path:
     """Put a selection in its place, whole or not at all."""
     path = path_of(selected.dataset, selected.model, folder)
     try:
-        with atomically(path) as file:
-            file.write(_layout(asdict(selected)).encode())
+        drafts.write_text(path, _layout(asdict(selected)))
     except OSError as failure:
         raise DataError(f"{path} cannot be written ({failure}); give another folder.") from failure
     return path
