@@ -106,5 +106,6 @@ def test_impossible_sizes(tmp_path: Path) -> None:
     for users, items, interactions in ((0, 100, 10), (10, 5, 20), (10, 100, 9), (10, 100, 501)):
         with pytest.raises(ConfigError, match="expected"):
             generate(users, items, interactions)
+    (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot be written"):
-        write_parquet(tmp_path / "no" / "where.parquet", users=10, items=20, interactions=50)
+        write_parquet(tmp_path / "file" / "log.parquet", users=10, items=20, interactions=50)
