@@ -17,8 +17,8 @@ GROUND_FLOOR = (
     "progress",
     "drafts",
     "contents",
-    "artifacts",
     "machine",
+    "artifacts",
     "checkpoints",
 )
 ROOMS = (
