@@ -122,8 +122,8 @@ def test_coldness_is_that_of_the_settings_committed_last(tmp_path: Path) -> None
         strata = {kind: [{**bins, "value": value}] for kind in ("users", "items")}
         made = record("ml-1m", "mf", value, seed=seed, strata=strata, settings={"latent": latent})
         write(tmp_path, "cold", made)
-    (stratum,) = cold.bins(Results.at(tmp_path, "cold"), "ml-1m", "users")["mf"]
-    assert (stratum["value"], stratum["seeds"]) == (40.0, 2)
+    (row,) = cold.bins(Results.at(tmp_path, "cold"), "users")["mf"]
+    assert (row.value, row.seeds) == (40.0, 2)
 
 
 # ---- names -------------------------------------------------------------------------------------------------

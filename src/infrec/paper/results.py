@@ -95,6 +95,9 @@ class Results:
     records: Sequence[Record]
     others: Callable[[str], Results]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "records", _with_short_names(self.records))
+
     @cached_property
     def rows(self) -> Rows:
         return Rows(rows_of(self.records))
@@ -119,7 +122,7 @@ class Results:
     @classmethod
     def at(cls, root: Path, name: str) -> Results:
         """Results of an experiment, from its records under `root`."""
-        found = _with_short_names(list(Records(root / name).read().values()))
+        found = Records(root / name).read().values()
         # Where a dataset was also measured in earnest, its quick records have served their purpose.
         earnest = {r["configuration"]["dataset"] for r in found if not of_a_look(r)}
         kept = [r for r in found if not (of_a_look(r) and r["configuration"]["dataset"] in earnest)]
