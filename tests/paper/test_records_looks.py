@@ -95,7 +95,7 @@ def test_quick_records_of_trained_models_step_aside_where_nothing_is_distilled(t
         settings = {"epochs": epochs}
         write(tmp_path, "cold", record("ml-1m", "mf", value, quick=quick, strata=strata, settings=settings))
     results = Results.at(tmp_path, "cold")
-    assert [stratum["value"] for stratum in cold.bins(results, "ml-1m", "users")["mf"]] == [60.0]
+    assert [row.value for row in cold.bins(results, "users")["mf"]] == [60.0]
     assert values(tmp_path, "cold") == [60.0]
 
 
@@ -122,8 +122,8 @@ def test_coldness_is_that_of_the_settings_committed_last(tmp_path: Path) -> None
         strata = {kind: [{**bins, "value": value}] for kind in ("users", "items")}
         made = record("ml-1m", "mf", value, seed=seed, strata=strata, settings={"latent": latent})
         write(tmp_path, "cold", made)
-    (stratum,) = cold.bins(Results.at(tmp_path, "cold"), "ml-1m", "users")["mf"]
-    assert (stratum["value"], stratum["seeds"]) == (40.0, 2)
+    (row,) = cold.bins(Results.at(tmp_path, "cold"), "users")["mf"]
+    assert (row.value, row.seeds) == (40.0, 2)
 
 
 # ---- names -------------------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import inspect
 import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +19,23 @@ from numpy.typing import NDArray
 from infrec import artifacts
 from infrec.contents import Artifact
 from infrec.data import Interactions
-from infrec.errors import ConfigError, DataError, InfrecError, NotFittedError, SolveError
-from infrec.models import lists, storage
+from infrec.errors import (
+    ArtifactError,
+    ConfigError,
+    DataError,
+    InfrecError,
+    NotFittedError,
+    SolveError,
+)
+from infrec.models.lists import Lists
 from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import Candidate
 from infrec.search.tune import Strategy, tune
 from infrec.settings import AUTO, Settings
 
-OnUnknown = Literal["popular", "skip", "error"]
 
-
-class Recommender(ABC):
+class Recommender(Lists):
     """A model is made with settings, fitted on `Interactions`, then asked about users or histories.
 
     A concrete model has `settings_type` and `state_type`, and writes `_fit`, `_score` and `_similarity`; it
@@ -311,53 +316,6 @@ class Recommender(ABC):
         """Scores of histories; `known` holds the training row of each, −1 where there is none."""
         return self._score(histories)
 
-    def recommend(
-        self,
-        users: Iterable[object] | None = None,
-        *,
-        histories: Iterable[Iterable[object]] | sp.csr_array | None = None,
-        k: int = 10,
-        exclude_seen: bool = True,
-        only: Iterable[object] | None = None,
-        exclude: Iterable[object] | None = None,
-        on_unknown: OnUnknown = "popular",
-    ) -> pa.Table:
-        """The k best items of known users (by id), of histories (lists of item ids), or of everybody.
-
-        Columns: user (the id, or the number of the history), item, rank from 1, score, source ("model", or
-        "popular" where nothing is known of the user), and title when known.
-
-        Args:
-            users: Ids of known users.
-            histories: Lists of item ids, or CSR rows, of anybody; neither users nor histories: everybody in
-                the log.
-            k: Length of each list.
-            exclude_seen: Whether items of the history stay out.
-            only: Item ids; nothing else is recommended.
-            exclude: Item ids that stay out.
-            on_unknown: For a user or a history of which nothing is known: popular items, no list, or an
-                error.
-        """
-        return lists.recommend(
-            self,
-            users,
-            histories=histories,
-            k=k,
-            exclude_seen=exclude_seen,
-            only=only,
-            exclude=exclude,
-            on_unknown=on_unknown,
-        )
-
-    def similar(self, item: object, k: int = 10) -> pa.Table:
-        """The k items most like this one: item, rank, score, and title when known.
-
-        Args:
-            item: Its id.
-            k: Length of the list.
-        """
-        return lists.similar(self, self._similarity, item, k)
-
     # ---- disk ----------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model as a directory, replacing an older one whole or not at all.
@@ -365,7 +323,8 @@ class Recommender(ABC):
         Args:
             path: The directory.
         """
-        storage.save(self, path, self._arrays(), self._tables())
+        facts = {"model": self.name, "settings": self.selected}
+        self.fitted.write(path, facts, self._arrays(), self._tables())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -383,15 +342,16 @@ class Recommender(ABC):
         Args:
             artifact: From `infrec.artifacts.read`.
         """
-        settings, candidates, log = storage.contents(cls.name, artifact)
+        name = artifact.manifest.get("model")
+        if name != cls.name:
+            raise ArtifactError(f"{artifact.path} holds a model named {name!r}; expected {cls.name!r}.")
         with artifact.understood():
             names = cls.settings_type.names()  # those of other versions are passed over
+            settings = dict(artifact.manifest["settings"])
             model = cls(**{name: value for name, value in settings.items() if name in names})
             if model.auto_settings:
                 raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
-            about = dict(artifact.manifest.get("about", {}))
-            state = model._restore(artifact, log)
-            return model.with_fit(Fitted(model.settings, log, state, about, candidates))
+            return model.with_fit(Fitted.read(artifact, model.settings, model._restore))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays to store beside settings and histories."""
@@ -407,7 +367,7 @@ class Recommender(ABC):
         return self.state_type.read(artifact, self.settings, log)
 
     # ---- what a concrete model writes ----------------------------------------------------------------------
-    def _check_size(self, interactions: Interactions) -> None:  # noqa: B027 (most models need none)
+    def _check_size(self, interactions: Interactions) -> None:
         """Raise `MemoryBudgetError` before anything large is allocated, where a model can be too large."""
 
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
@@ -419,10 +379,6 @@ class Recommender(ABC):
 
     @abstractmethod
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]: ...
-
-    @abstractmethod
-    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
-        """How alike every item is to this one."""
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())

@@ -14,22 +14,24 @@ the kernel.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from infrec.data import Interactions
 from infrec.errors import DataError
 from infrec.kernels import gram
+from infrec.models.base import Recommender
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.models.infinite_ae import InfiniteAE
-    from infrec.models.infinite_ae_plus import InfiniteAEPlus
 
 _NODES = 48
 
@@ -43,8 +45,8 @@ class Explanation:
         baseline: The score with an empty history: what everybody gets.
         items: Table of item, contribution (and title), which add up to score − baseline.
         users: Table of user, contribution, kernel (how close that user is to the history); contributions add
-            up to the score, or for ∞-AE-plus to its user side's part of it. Both tables begin with what
-            raised the score most and end with what lowered it most.
+            up to the score, for ∞-AE-plus without what its item side makes of the history itself. Both tables
+            begin with what raised the score most and end with what lowered it most.
     """
 
     item: object
@@ -52,29 +54,6 @@ class Explanation:
     baseline: float
     items: pa.Table
     users: pa.Table
-
-
-def explain(model: InfiniteAE | InfiniteAEPlus, history: Sequence[object], item: object) -> Explanation:
-    """Explain the score of `item` for a history of item ids."""
-    log = model.log
-    rows, unknown = log.histories([history])
-    if unknown[0]:
-        raise DataError(f"the history holds items that the model does not know: {unknown[0][:5]}.")
-    (at,) = log.items.positions([item])
-    if at < 0:
-        raise DataError(f"the item {item!r} is not among the {log.n_items:,} items of the model.")
-
-    own = rows.indices
-    parts = model.contributions(rows, np.array([at]))
-    by_item, by_user, close = parts.by_item[:, 0], parts.by_user[:, 0], parts.kernel
-
-    items = _ordered({"item": log.items.take(own), "contribution": by_item}, by_item)
-    if log.titles is not None:
-        order = np.argsort(-by_item, kind="stable")
-        items = items.append_column("title", log.titles.take(pa.array(own[order])))
-    users = _ordered({"user": model.centres.users.ids, "contribution": by_user, "kernel": close}, by_user)
-    score = float(by_user.sum() + parts.beside[0])
-    return Explanation(item, score, float(parts.baseline[0]), items, users)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +69,55 @@ class Contributions:
     kernel: NDArray[np.float64]
     baseline: NDArray[np.float64]
     beside: NDArray[np.float64]
+
+
+class Explainable(Recommender):
+    """A model whose scores can be taken apart: they are sums over users, the centres."""
+
+    @property
+    @abstractmethod
+    def centres(self) -> Interactions:
+        """The users that every score is a sum over: all of the log's, or those who stand for them."""
+
+    @abstractmethod
+    def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
+        """Contributions to the scores of several items at once.
+
+        Args:
+            history: One CSR row.
+            items: Columns of the items.
+        """
+
+    def explain(self, history: Sequence[object], item: object) -> Explanation:
+        """How much each item of the history and each training user contributed to the score of `item`.
+
+        Args:
+            history: Item ids.
+            item: Id of the item whose score is taken apart.
+        """
+        log = self.log
+        rows, unknown = log.histories([history])
+        if unknown[0]:
+            raise DataError(f"the history holds items that the model does not know: {unknown[0][:5]}.")
+        (at,) = log.items.positions([item])
+        if at < 0:
+            raise DataError(f"the item {item!r} is not among the {log.n_items:,} items of the model.")
+        parts = self.contributions(rows, np.array([at]))
+        by_item, by_user = parts.by_item[:, 0], parts.by_user[:, 0]
+        items = {"item": log.items.take(rows.indices), "contribution": by_item}
+        if log.titles is not None:
+            items["title"] = log.titles.take(pa.array(rows.indices))
+        users = {"user": self.centres.users.ids, "contribution": by_user, "kernel": parts.kernel}
+        score = float(by_user.sum() + parts.beside[0])
+        return Explanation(
+            item, score, float(parts.baseline[0]), _ordered(items, by_item), _ordered(users, by_user)
+        )
+
+    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
+        """Everything that a history of this item alone adds to every score: score({item}) − score({})."""
+        one = sp.csr_array(([1.0], ([0], [item])), shape=(2, self.log.n_items), dtype=np.float32)
+        with_it, without = self._score(one)
+        return with_it - without
 
 
 def contributions(model: InfiniteAE, row: sp.csr_array, columns: NDArray[np.integer]) -> Contributions:

@@ -35,9 +35,8 @@ from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.kernels.collectives import Team
 from infrec.kernels.ntk import NTK
-from infrec.models.base import Recommender
 from infrec.models.centres import choose
-from infrec.models.explanation import Contributions, Explanation, contributions, explain
+from infrec.models.explanation import Contributions, Explainable, contributions
 from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES
@@ -113,7 +112,7 @@ class InfiniteAEState(State):
         return gram.Centres.of(self.centres.matrix, self.alpha.dtype)
 
 
-class InfiniteAE(Recommender):
+class InfiniteAE(Explainable):
     """One hyper-parameter, no training loop: fit is a kernel, a factorisation and a solve."""
 
     name: ClassVar[str] = "infinite-ae"
@@ -146,7 +145,6 @@ class InfiniteAE(Recommender):
 
     @property
     def centres(self) -> Interactions:
-        """The users that every score is a sum over: all of the log's, or those who stand for them."""
         return self.state.centres
 
     def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
@@ -324,29 +322,8 @@ class InfiniteAE(Recommender):
         state = InfiniteAEState(self.centres, self.alpha, popularity=self.popularity)
         return self.with_fit(replace(self.fitted, log=self.centres, state=state))
 
-    def explain(self, history: Sequence[object], item: object) -> Explanation:
-        """How much each item of the history and each training user contributed to the score of `item`.
-
-        Args:
-            history: Item ids.
-            item: Id of the item whose score is taken apart.
-        """
-        return explain(self, history, item)
-
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        """Contributions to the scores of several items at once: a CSR row and columns in, arrays out.
-
-        Args:
-            history: One CSR row.
-            items: Columns of the items.
-        """
         return contributions(self, history, items)
-
-    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
-        """Everything that a history of this item alone adds to every score: score({item}) − score({})."""
-        one = sp.csr_array(([1.0], ([0], [item])), shape=(2, self.log.n_items), dtype=np.float32)
-        with_it, without = self._score(one)
-        return with_it - without
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         if self.settings.solver == "exact":

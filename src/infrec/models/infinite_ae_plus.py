@@ -26,8 +26,7 @@ from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.models import centres
-from infrec.models.base import Recommender
-from infrec.models.explanation import Contributions, Explanation, explain
+from infrec.models.explanation import Contributions, Explainable
 from infrec.models.infinite_ae import DEEPEST, InfiniteAE, InfiniteAEState
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial
@@ -140,7 +139,7 @@ class InfiniteAEPlusState(State):
     centre_rows: NDArray[np.integer] | None = None
 
 
-class InfiniteAEPlus(Recommender):
+class InfiniteAEPlus(Explainable):
     """No setting to choose: `fit` finds them on validation, or on what it hides from itself."""
 
     name: ClassVar[str] = "infinite-ae-plus"
@@ -309,30 +308,11 @@ class InfiniteAEPlus(Recommender):
             out += gram.sparse_times(self._item_rows(histories), self.state.weights)
         return out
 
-    def explain(self, history: Sequence[object], item: object) -> Explanation:
-        """How much each item of the history and each training user contributed to the score of `item`.
-
-        Items add up to score − baseline. Users add up to the score without what the item side makes of the
-        history itself, which knows items alone.
-
-        Args:
-            history: Item ids.
-            item: Id of the item whose score is taken apart.
-        """
-        return explain(self, history, item)
-
     @property
     def centres(self) -> Interactions:
-        """The users that the user side's scores are sums over."""
         return self.state.core.centres
 
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        """Contributions to the scores of several items at once, for one history (a CSR row).
-
-        Args:
-            history: One CSR row.
-            items: Columns of the items.
-        """
         parts = self.state.core.contributions(self._weighted(history), items)
         if self.state.weights is None:
             return parts
@@ -341,12 +321,6 @@ class InfiniteAEPlus(Recommender):
         return Contributions(
             parts.by_item + added, parts.by_user, parts.kernel, parts.baseline, added.sum(axis=0)
         )
-
-    def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
-        """Scores of a history of this item alone, less those of an empty one: score({item}) − score({})."""
-        one = sp.csr_array(([1.0], ([0], [item])), shape=(2, self.log.n_items), dtype=np.float32)
-        with_it, without = self._score(one)
-        return with_it - without
 
     # ---- disk ----------------------------------------------------------------------------------------------
     def _arrays(self) -> dict[str, NDArray[Any]]:

@@ -246,7 +246,7 @@ def on_the_fly(dataset: str, study: Study, known: Sequence[Variant], metric: str
     own = runs.pop("on the fly", [])
     fixed = {what: points for what, points in runs.items() if points}
     if not own or not fixed:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     chosen = max(fixed, key=lambda what: max(point.value for point in fixed[what]))
     level = 0.99 * max(point.value for point in own)
 
@@ -277,7 +277,7 @@ def controls_sparsity(dataset: str, study: Study, known: Sequence[Variant], kind
         values = [(name, study.facts(settings, fact)) for each, name, settings in known if each == kind]
         found = [(name, value) for name, value in values if value is not None]
         if len(found) < 2:
-            return claim(text, dataset, None, "nothing measured yet.")
+            return claim(text, dataset, None)
         if held is None:
             (_, first), (_, last) = found[0], found[-1]
             held = last > 1.1 * first if kind == "γ" else last < 0.9 * first
@@ -296,7 +296,7 @@ def top_k(dataset: str, study: Study, metric: str = "HR@100") -> Claim:
             better.append(gumbel.value > top.value)
             parts.append(f"{number(metric, gumbel.value)} against {number(metric, top.value)} ({share:g})")
     if not parts:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     sharp = study.rows_of({"mode": "published", "tau": SHARP}, metric)
     lines = f"test {metric} of Gumbel (τ=10, fractional) against top-k (0/1), by the share of hidden items: "
     note = f"; Gumbel with τ={SHARP:g} {number(metric, sharp.value)}" if sharp is not None else ""

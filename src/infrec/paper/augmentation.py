@@ -51,7 +51,7 @@ def impractical(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     full = here.get(source=FULL)
     pairs_ = [(one, other) for one in made if (other := distilled.get(users=one.users)) is not None]
     if full is None or not pairs_:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     best = max(made, key=lambda row: row.value)
     below = all(one.value < other.value for one, other in pairs_)
     lines = "; ".join(

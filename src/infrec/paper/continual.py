@@ -5,16 +5,16 @@ An appendix figure: the strategies of `continual`, one period at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from infrec.paper import published
 from infrec.paper.cells import DISTILLED, PERIODS, Cell, Data, pairs
 from infrec.paper.continual_strategies import STRATEGIES
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Plan
-from infrec.paper.results import Results, Rows, data_of
-from infrec.paper.views import axis, by_metric, point
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
+from infrec.paper.results import Results, Rows, part, rows_of
+from infrec.paper.views import axis, by_metric, point, series, value
+from infrec.report.document import Claim, Figure, Findings, Panel, Series, Table, Value, claim
 from infrec.report.numbers import label, listed, number
 
 MODEL = "mvae"
@@ -42,50 +42,43 @@ def cells(plan: Plan) -> list[Cell]:
 
 
 def findings(results: Results) -> Findings:
-    rows, datasets = results.rows, results.datasets()
+    here = {dataset: own.rows for dataset, own in results.by_dataset().items()}
     return Findings(
-        claims=[beats(dataset, rows.where(dataset=dataset)) for dataset in datasets],
-        figures=[figure(dataset, rows.where(dataset=dataset)) for dataset in datasets],
-        tables=[table(dataset, rows.where(dataset=dataset)) for dataset in datasets],
+        claims=[beats(dataset, rows) for dataset, rows in here.items()],
+        figures=[figure(dataset, rows) for dataset, rows in here.items()],
+        tables=[table(dataset, rows) for dataset, rows in here.items()],
         notes=notes(),
     )
 
 
 def beats(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     text = "Exemplars by Distill-CF beat ADER, Individual and Joint, on average over the periods"
-    found = {row.source: row for row in rows.where(metric=metric)}
-    ours = found.get(DISTILLED)
-    if ours is None or any(rival not in found for rival in RIVALS):
+    means = {row.source: row.value for row in rows.where(metric=metric)}
+    if any(strategy not in means for strategy in (DISTILLED, *RIVALS)):
         return claim(text, dataset, None, "not every strategy is measured yet.")
-    beaten = [rival for rival in RIVALS if ours.value > found[rival].value]
-    told = "; ".join(f"{label(s)} {number(metric, found[s].value)}" for s in STRATEGIES if s in found)
-    return claim(
-        text,
-        dataset,
-        len(beaten) == len(RIVALS),
-        f"mean {metric}: {told}. Distill-CF is ahead of {listed([label(each) for each in beaten])}.",
-    )
+    beaten = [rival for rival in RIVALS if means[DISTILLED] > means[rival]]
+    lines = "; ".join(f"{label(s)} {number(metric, means[s])}" for s in STRATEGIES if s in means)
+    ahead = f"Distill-CF is ahead of {listed([label(rival) for rival in beaten])}."
+    return claim(text, dataset, len(beaten) == len(RIVALS), f"mean {metric}: {lines}. {ahead}")
 
 
 def figure(dataset: str, rows: Rows) -> Figure:
     """A place for each strategy; the bars are 95 % intervals."""
     there = [strategy for strategy in STRATEGIES if rows.where(source=strategy)]
-    ticks = tuple((float(at), label(strategy).removesuffix(" (0/1)")) for at, strategy in enumerate(there))
+    ticks = [(float(at), label(strategy).removesuffix(" (0/1)")) for at, strategy in enumerate(there)]
 
     def panel(metric: str) -> Panel:
-        rows_of = [rows.get(source=strategy, metric=metric) for strategy in there]
-        drawn = tuple(
-            Series(strategy, () if row is None else (point(at, row),))
-            for at, (strategy, row) in enumerate(zip(there, rows_of, strict=True))
-        )
+        drawn = [
+            Series(strategy, [point(at, row) for row in rows.where(source=strategy, metric=metric)])
+            for at, strategy in enumerate(there)
+        ]
         return Panel(f"{dataset}: {metric}", "", axis(metric), drawn, ticks=ticks)
 
-    metrics = published.METRICS
     caption = (
         f"MVAE on {dataset}, updated period by period and measured on the next one: means over the periods. "
         "Bars are 95 % intervals over users, means over seeds."
     )
-    return Figure(f"continual-{dataset}", caption, tuple((panel(metric),) for metric in metrics))
+    return Figure(f"continual-{dataset}", caption, [[panel(metric)] for metric in published.METRICS])
 
 
 def table(dataset: str, rows: Rows) -> Table:
@@ -126,108 +119,77 @@ EXPERIMENT = Experiment(
 )
 
 
-Periods = Mapping[str, Sequence[Mapping[str, Any]]]  # strategy → what was measured on each period
-
-
-def of_strategies(results: Results, dataset: str) -> dict[str, list[dict[str, Any]]]:
-    """Each strategy's periods, with means over seeds."""
-    found: dict[str, list[list[dict[str, Any]]]] = {}
-    for record in results.records:
-        measured = record["measured"][0]
-        if record["configuration"]["dataset"] == dataset and "periods" in measured:
-            found.setdefault(data_of(record).name, []).append(measured["periods"])
-    return {
-        strategy: [_mean(seeds) for seeds in zip(*found[strategy], strict=False)]
-        for strategy in STRATEGIES
-        if strategy in found
-    }
-
-
-def _mean(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    def mean(values: Sequence[float]) -> float:
-        return sum(values) / len(values)
-
-    first = seeds[0]
-    metrics = {name_: mean([each["metrics"][name_] for each in seeds]) for name_ in first["metrics"]}
-    bounds = {
-        name_: [mean([each["intervals"][name_][side] for each in seeds]) for side in (0, 1)]
-        for name_ in first["intervals"]
-    }
-    return {**first, "metrics": metrics, "intervals": bounds, "seeds": len(seeds)}
+# ---- period by period -------------------------------------------------------------------------------------
+def periods(results: Results) -> dict[str, Rows]:
+    """Each strategy on one dataset; the label of a row is the number of its period."""
+    rows = Rows(
+        rows_of(
+            part(record, str(period["period"]), period)
+            for record in results.records
+            for period in record["measured"][0].get("periods", ())
+        )
+    )
+    of_strategies = {strategy: rows.where(source=strategy) for strategy in STRATEGIES}
+    return {strategy: own for strategy, own in of_strategies.items() if own}
 
 
 def period_findings(results: Results) -> Findings:
-    claims, figures, tables = [], [], []
-    for dataset in results.datasets():
-        found = of_strategies(results, dataset)
-        claims.append(most_periods(dataset, found))
-        figures.append(period_figure(dataset, found))
-        tables.append(period_table(dataset, found))
-    return Findings(claims=claims, figures=figures, tables=tables, notes=notes())
+    here = results.by_dataset()
+    return Findings(
+        claims=[most_periods(dataset, periods(own)) for dataset, own in here.items()],
+        figures=[period_figure(dataset, periods(own)) for dataset, own in here.items()],
+        tables=[period_table(dataset, own) for dataset, own in here.items()],
+        notes=notes(),
+    )
 
 
-def most_periods(dataset: str, found: Periods, metric: str = "HR@10") -> Claim:
+def most_periods(dataset: str, of_strategies: Mapping[str, Rows], metric: str = "HR@10") -> Claim:
     text = "Exemplars by Distill-CF are the best of the four strategies in most periods"
-    rivals = [rival for rival in RIVALS if rival in found]
-    if DISTILLED not in found or len(rivals) < len(RIVALS):
+    if any(strategy not in of_strategies for strategy in (DISTILLED, *RIVALS)):
         return claim(text, dataset, None, "not every strategy is measured yet.")
 
     def values(strategy: str) -> list[float]:
         """Without the first, on which all strategies have the same model: there is no past yet."""
-        return [each["metrics"][metric] for each in found[strategy][1:]]
+        return [row.value for row in of_strategies[strategy].where(metric=metric)[1:]]
 
-    ours = values(DISTILLED)
-    leads = {rival: sum(a > b for a, b in zip(ours, values(rival), strict=True)) for rival in RIVALS}
-    best = sum(
-        own > max(others) for own, others in zip(ours, zip(*map(values, RIVALS), strict=True), strict=True)
+    ours, theirs = values(DISTILLED), {rival: values(rival) for rival in RIVALS}
+    best = sum(value > max(rivals) for value, *rivals in zip(ours, *theirs.values(), strict=True))
+    leads = ", ".join(
+        f"{label(rival)} in {sum(a > b for a, b in zip(ours, rows, strict=True))}"
+        for rival, rows in theirs.items()
     )
-    told = ", ".join(f"{label(rival)} in {count}" for rival, count in leads.items())
-    return claim(
-        text,
-        dataset,
-        2 * best > len(ours),
-        f"best in {best} of {len(ours)} periods ({metric}); ahead of {told}.",
-    )
+    figures = f"best in {best} of {len(ours)} periods ({metric}); ahead of {leads}."
+    return claim(text, dataset, 2 * best > len(ours), figures)
 
 
-def period_figure(dataset: str, found: Periods) -> Figure:
+def period_figure(dataset: str, of_strategies: Mapping[str, Rows]) -> Figure:
     def panel(metric: str) -> Panel:
-        series = tuple(
-            Series(strategy, tuple(_period_point(each, metric) for each in own))
-            for strategy, own in found.items()
-        )
-        return Panel(f"{dataset}: {metric}", "period", f"{metric} (%)", series)
+        points = {
+            strategy: [point(int(row.label), row) for row in rows.where(metric=metric)]
+            for strategy, rows in of_strategies.items()
+        }
+        return Panel(f"{dataset}: {metric}", "period", axis(metric), series(points))
 
     caption = (
         "MVAE after each period, measured on the next, by strategy. Bands are 95 % intervals over the "
         "period's users, means over seeds."
     )
-    panels = tuple((panel(metric),) for metric in ("HR@10", "HR@100", "NDCG@100"))
+    panels = [[panel(metric)] for metric in ("HR@10", "HR@100", "NDCG@100")]
     return Figure(f"continual-periods-{dataset}", caption, panels)
 
 
-def _period_point(measured: Mapping[str, Any], metric: str) -> Point:
-    low, high = measured["intervals"][metric]
-    return Point(float(measured["period"]), measured["metrics"][metric], low, high, measured["seeds"])
-
-
-def period_table(dataset: str, found: Periods, metric: str = "HR@10") -> Table:
+def period_table(dataset: str, results: Results, metric: str = "HR@10") -> Table:
     """Periods down, strategies across."""
-    lines = []
-    for each in zip(*found.values(), strict=False):
-        best = max(one["metrics"][metric] for one in each)
-        first = each[0]
-        line: list[str | Value] = [
-            f"{first['period']}",
-            f"{first['users']}",
-            f"{first['unseen_percent']:.2f} %",
-        ]
-        for one in each:
-            value, (low, high) = one["metrics"][metric], one["intervals"][metric]
-            line.append(Value(metric, value, low, high, best=value == best))
-        lines.append(tuple(line))
-    head = ("period", "users", "of items never seen", *(label(strategy) for strategy in found))
-    return Table(f"{dataset}: {metric} on each period, by strategy.", head, tuple(lines))
+    of_strategies = {name: rows.where(metric=metric) for name, rows in periods(results).items()}
+    records = (record["measured"][0] for record in results.records)
+    measured: list[dict[str, Any]] = next((one["periods"] for one in records if "periods" in one), [])
+    lines: list[list[str | Value]] = []
+    for period, *rows in zip(measured, *of_strategies.values(), strict=False):
+        best = max(row.value for row in rows)
+        about = (f"{period['period']}", f"{period['users']}", f"{period['unseen_percent']:.2f} %")
+        lines.append([*about, *(value(metric, row, best=row.value == best) for row in rows)])
+    head = ("period", "users", "of items never seen", *map(label, of_strategies))
+    return Table(f"{dataset}: {metric} on each period, by strategy.", head, lines)
 
 
 def period_rows(results: Results) -> list[dict[str, Any]]:
@@ -237,18 +199,19 @@ def period_rows(results: Results) -> list[dict[str, Any]]:
             "dataset": dataset,
             "source": strategy,
             "model": MODEL,
-            "period": each["period"],
-            "metric": metric,
-            "value": each["metrics"][metric],
-            "low": each["intervals"][metric][0],
-            "high": each["intervals"][metric][1],
-            "seeds": each["seeds"],
+            "period": int(row.label),
+            "metric": row.metric,
+            "value": row.value,
+            "low": row.low,
+            "high": row.high,
+            "seeds": row.seeds,
             "paper": None,
         }
-        for dataset in results.datasets()
-        for strategy, own in of_strategies(results, dataset).items()
-        for each in own
+        for dataset, own in results.by_dataset().items()
+        for strategy, rows in periods(own).items()
+        for period in rows.every("label")
         for metric in published.METRICS
+        for row in rows.where(label=period, metric=metric)
     ]
 
 

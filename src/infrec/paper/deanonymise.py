@@ -257,7 +257,7 @@ def nothing_against_everybody(dataset: str, rows: Rows) -> Claim:
     made = [(source, found(rows, source, level)) for source in RELEASES[1:]]
     there = [(source, row) for source, row in made if row is not None]
     if sampled is None or not there:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     parts = [f"{label(source)} {row.value:.2f} %" for source, row in [(SAMPLED, sampled), *there]]
     popular = found(rows, "poprec", level)
     alone = f"; popularity alone would name the missing items of {popular.value:.2f} %" if popular else ""
@@ -297,7 +297,7 @@ def whatever_the_noise(dataset: str, rows: Rows) -> Claim:
             worst.append(max(row.value for row in shares))
             parts.append(f"{label(source)} {shares[0].value:.2f} % without noise, at most {worst[-1]:.2f} %")
     if not parts:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     return claim(text, dataset, max(worst) <= NOBODY, "; ".join(parts) + ".")
 
 
@@ -306,7 +306,7 @@ def less_with_noise(dataset: str, rows: Rows) -> Claim:
     shares = [(level, found(rows, SAMPLED, level)) for level in NOISE_LEVELS]
     there = [(level, row) for level, row in shares if row is not None]
     if len(there) < 2:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     falls = all(one.value >= other.value for (_, one), (_, other) in pairwise(there))
     lines = ", ".join(f"{row.value:.1f} % at {level.noise:g} %" for level, row in there)
     return claim(text, dataset, falls and there[0][1].value > there[-1][1].value, f"{lines}.")

@@ -92,7 +92,7 @@ def deeper_is_worse(dataset: str, rows: Rows) -> Claim:
             f"{depth_of(own[-1])})"
         )
     if not parts:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     shallow_best, most = sum(depth <= 2 for depth in best_at), len(best_at) / 2
     counted = (
         f"{shallow_best} of {len(best_at)} metrics are best with one or two layers, {sum(falls)} are lower "

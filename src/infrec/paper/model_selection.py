@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from infrec.paper.cells import DISTILLED, FULL, HEURISTICS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Plan
 from infrec.paper.records import Record
-from infrec.paper.results import Results, data_of
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, claim
+from infrec.paper.results import Results, data_of, mean
+from infrec.paper.views import series
+from infrec.report.document import Claim, Figure, Findings, Panel, Point, Table, claim
 from infrec.report.numbers import label, signed
 
 BUDGETS = (100, 500)
@@ -81,56 +82,73 @@ def qualities(record: Record, metric: str) -> dict[str, float]:
     }
 
 
-def agreement(full: Record, small: Record, metric: str) -> tuple[float | None, float | None, int]:
-    """τ; the full-data quality of the summary's favourite as a share of the best; how many candidates."""
-    on_full, on_small = qualities(full, metric), qualities(small, metric)
-    shared = [key for key in on_full if key in on_small]
-    if not shared:
-        return None, None, 0
-    tau = kendall([on_full[key] for key in shared], [on_small[key] for key in shared])
-    favourite, best = max(shared, key=lambda key: on_small[key]), max(on_full[key] for key in shared)
-    return tau, on_full[favourite] / best if best else None, len(shared)
+class Agreement(NamedTuple):
+    """Rankings of the candidates on a sample or a summary beside that on all users, for each seed.
+
+    Args:
+        taus: Kendall's τ.
+        shares: The quality on all users of what the sample ranks first, as a share of the best.
+        candidates: How many were compared, with the first seed.
+        seconds: Mean time of one seed.
+        seeds: How many.
+    """
+
+    taus: list[float]
+    shares: list[float]
+    candidates: int
+    seconds: float
+    seeds: int
+
+
+def agreements(results: Results, metric: str) -> dict[tuple[str, int], Agreement]:
+    """The agreement of each source and number of users with all users, on one dataset."""
+    full = full_record(results)
+    groups: dict[tuple[str, int], list[Record]] = {}
+    for record in results.records if full else ():
+        if (data := data_of(record)).users is not None:
+            groups.setdefault((data.name, data.users), []).append(record)
+    return {key: _agreement(full, records, metric) for key, records in groups.items() if full}
+
+
+def _agreement(full: Record, records: Sequence[Record], metric: str) -> Agreement:
+    on_full, taus, shares, counts = qualities(full, metric), [], [], []
+    for record in records:
+        on_small = qualities(record, metric)
+        shared = [key for key in on_full if key in on_small]
+        counts.append(len(shared))
+        if not shared:
+            continue
+        tau = kendall([on_full[key] for key in shared], [on_small[key] for key in shared])
+        taus += [] if tau is None else [tau]
+        favourite, best = max(shared, key=lambda key: on_small[key]), max(on_full[key] for key in shared)
+        shares += [on_full[favourite] / best] if best else []
+    return Agreement(taus, shares, counts[0], mean([seconds(record) for record in records]), len(records))
 
 
 def seconds(record: Record) -> float:
     """Fitting all candidates, and making what they were fitted on, even where a kept summary was read."""
     fits = sum(m["seconds"]["fit"] for m in record["measured"] if "seconds" in m)
-    made = record["data"].get("distill_seconds")
-    return fits + (record["seconds"].get("data", 0.0) if made is None else made)
+    distilling = record["data"].get("distill_seconds")
+    return fits + (record["seconds"].get("data", 0.0) if distilling is None else distilling)
 
 
-def watts(device: str) -> float:
-    return next((power for word, power in WATTS.items() if word.lower() in device.lower()), WATTS["cpu"])
-
-
-def small_records(results: Results, dataset: str) -> dict[tuple[str, int], list[Record]]:
-    out: dict[tuple[str, int], list[Record]] = {}
-    for record in results.records:
-        data = data_of(record)
-        if record["configuration"]["dataset"] == dataset and data.users is not None:
-            out.setdefault((data.name, data.users), []).append(record)
-    return out
-
-
-def full_record(results: Results, dataset: str) -> Record | None:
-    own = [
-        r for r in results.records if r["configuration"]["dataset"] == dataset and data_of(r).source == FULL
-    ]
-    return own[-1] if own else None
+def full_record(results: Results) -> Record | None:
+    """The last record of all users, on one dataset."""
+    return next((r for r in reversed(results.records) if data_of(r).source == FULL), None)
 
 
 # ---- figures, tables, claims -----------------------------------------------------------------------------
 def findings(results: Results) -> Findings:
-    datasets = [dataset for dataset in results.datasets() if full_record(results, dataset) is not None]
-    panels = tuple(tuple(panel(results, dataset, metric) for metric in METRICS) for dataset in datasets)
+    here = {name: own for name, own in results.by_dataset().items() if full_record(own) is not None}
+    panels = [[panel(dataset, own, metric) for metric in METRICS] for dataset, own in here.items()]
     caption = (
         "Kendall's τ between the rankings of all candidates (models and settings) when fitted on all users "
         "and on a sample or a summary, both measured on the real test part. Bands are ranges over seeds."
     )
     return Findings(
-        claims=[ranks_as_full(results, dataset) for dataset in datasets],
-        figures=[Figure("selection", caption, panels)] if datasets else (),
-        tables=[table(results, dataset) for dataset in datasets],
+        claims=[ranks_as_full(dataset, own) for dataset, own in here.items()],
+        figures=[Figure("selection", caption, panels)] if here else (),
+        tables=[table(dataset, own) for dataset, own in here.items()],
         notes=[
             "Time is measured: fitting every candidate, compilation included, and sampling or distilling. "
             "Cells that ran side by side on one device waited for each other, so compare seconds roughly. "
@@ -143,99 +161,77 @@ def findings(results: Results) -> Findings:
     )
 
 
-def panel(results: Results, dataset: str, metric: str) -> Panel:
-    full = full_record(results, dataset)
-    series: dict[str, list[Point]] = {}
-    for (source, users), records in sorted(small_records(results, dataset).items()):
-        found = [agreement(full, record, metric)[0] for record in records] if full else []
-        taus = [tau for tau in found if tau is not None]
-        if taus:
-            point = Point(float(users), sum(taus) / len(taus), min(taus), max(taus), len(taus))
-            series.setdefault(source, []).append(point)
-    lines = tuple(Series(source, tuple(points)) for source, points in series.items())
-    return Panel(f"{dataset}: {metric}", "users", "Kendall's τ", lines, log_x=True)
+def panel(dataset: str, results: Results, metric: str) -> Panel:
+    points: dict[str, list[Point]] = {}
+    for (source, users), one in sorted(agreements(results, metric).items()):
+        if taus := one.taus:
+            point = Point(float(users), mean(taus), min(taus), max(taus), len(taus))
+            points.setdefault(source, []).append(point)
+    return Panel(f"{dataset}: {metric}", "users", "Kendall's τ", series(points), log_x=True)
 
 
-def table(results: Results, dataset: str, metric: str = "HR@100") -> Table:
-    full = full_record(results, dataset)
+def table(dataset: str, results: Results, metric: str = "HR@100") -> Table:
+    full = full_record(results)
     assert full is not None
-    whole, power = seconds(full), watts(full["device"])
-    lines: list[tuple[str, ...]] = []
-    for (source, users), records in sorted(small_records(results, dataset).items()):
-        found = [agreement(full, record, metric) for record in records]
-        taus = [tau for tau, _, _ in found if tau is not None]
-        shares = [share for _, share, _ in found if share is not None]
-        spent = sum(seconds(record) for record in records) / len(records)
-        saved = power * (whole - spent) / 3600
-        lines.append(
-            (
-                f"{label(source)}, {users:,}",
-                _tau(sum(taus) / len(taus)) if taus else "–",
-                f"{100 * sum(shares) / len(shares):.1f} %" if shares else "–",
-                f"{found[0][2]}",
-                f"{spent:.1f}",
-                f"{100 * (1 - spent / whole):.0f} %" if whole else "–",
-                f"{saved:.2f}",
-                f"{len(records)}",
-            )
+    whole, device = seconds(full), full["device"].lower()
+    power = next((power for word, power in WATTS.items() if word.lower() in device), WATTS["cpu"])
+    lines = [
+        (
+            f"{label(source)}, {users:,}",
+            _tau(mean(one.taus)) if one.taus else "–",
+            f"{100 * sum(one.shares) / len(one.shares):.1f} %" if one.shares else "–",
+            f"{one.candidates}",
+            f"{one.seconds:.1f}",
+            f"{100 * (1 - one.seconds / whole):.0f} %" if whole else "–",
+            f"{power * (whole - one.seconds) / 3600:.2f}",
+            f"{one.seeds}",
         )
-    lines.append(
-        ("all users", "1", "100 %", f"{len(qualities(full, metric))}", f"{whole:.1f}", "–", "–", "1")
-    )
-    head = (
-        "fitted on",
-        f"τ ({metric})",
-        "favourite",
-        "candidates",
-        "seconds",
-        "time saved",
-        "Wh saved",
-        "seeds",
-    )
-    return Table(f"{dataset}: choosing on less data.", head, tuple(lines))
+        for (source, users), one in sorted(agreements(results, metric).items())
+    ]
+    candidates = f"{len(qualities(full, metric))}"
+    lines.append(("all users", "1", "100 %", candidates, f"{whole:.1f}", "–", "–", "1"))
+    times = ("seconds", "time saved", "Wh saved")
+    head = ("fitted on", f"τ ({metric})", "favourite", "candidates", *times, "seeds")
+    return Table(f"{dataset}: choosing on less data.", head, lines)
 
 
 def _tau(value: float) -> str:
     return signed(value).removeprefix("+")
 
 
-def ranks_as_full(results: Results, dataset: str, metric: str = "HR@100") -> Claim:
+def ranks_as_full(dataset: str, results: Results, metric: str = "HR@100") -> Claim:
     text = "A distilled summary ranks models and settings as the full data does, and better than samples do"
-    full = full_record(results, dataset)
-    means: dict[tuple[str, int], float] = {}
-    for key, records in small_records(results, dataset).items():
-        taus = [tau for r in records if full and (tau := agreement(full, r, metric)[0]) is not None]
-        if taus:
-            means[key] = sum(taus) / len(taus)
+    means = {key: mean(one.taus) for key, one in agreements(results, metric).items() if one.taus}
     budgets = [users for source, users in means if source == DISTILLED]
     if not budgets:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     users = max(budgets)
-    own = means[DISTILLED, users]
-    rest: Mapping[str, float] = {s: tau for (s, u), tau in means.items() if u == users and s != DISTILLED}
+    distilled = means[DISTILLED, users]
+    rest = {s: tau for (s, u), tau in means.items() if u == users and s != DISTILLED}
     lines = "; ".join(f"{label(source)} {_tau(tau)}" for source, tau in rest.items())
-    verdict = own >= 0.5 and own >= max(rest.values(), default=-1.0)
-    return claim(
-        text, dataset, verdict, f"τ over {metric} with {users} users: distilled {_tau(own)}; {lines}."
-    )
+    verdict = distilled >= 0.5 and distilled >= max(rest.values(), default=-1.0)
+    figures = f"τ over {metric} with {users} users: distilled {_tau(distilled)}; {lines}."
+    return claim(text, dataset, verdict, figures)
 
 
-def rows_of(results: Results) -> list[dict[str, Any]]:
-    out = []
-    for dataset in results.datasets():
-        full = full_record(results, dataset)
-        if full is None:
-            continue
-        for (source, users), records in small_records(results, dataset).items():
-            for metric in METRICS:
-                taus = [tau for record in records if (tau := agreement(full, record, metric)[0]) is not None]
-                if taus:
-                    at = {"dataset": dataset, "source": source, "users": users, "model": None}
-                    value = sum(taus) / len(taus)
-                    out.append(
-                        {**at, "metric": f"τ({metric})", "value": value, "paper": None, "seeds": len(taus)}
-                    )
-    return out
+def program_rows(results: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": dataset,
+            "source": source,
+            "users": users,
+            "model": None,
+            "metric": f"τ({metric})",
+            "value": mean(taus),
+            "paper": None,
+            "seeds": len(taus),
+        }
+        for dataset, own in results.by_dataset().items()
+        for of_metrics in [{metric: agreements(own, metric) for metric in METRICS}]
+        for source, users in of_metrics[METRICS[0]]
+        for metric in METRICS
+        if (taus := of_metrics[metric][source, users].taus)
+    ]
 
 
 EXPERIMENT = Experiment(
@@ -245,6 +241,6 @@ EXPERIMENT = Experiment(
     about="Every model with a grid of settings on all users, samples and summaries: do they rank alike?",
     cells=cells,
     findings=findings,
-    rows=rows_of,
+    rows=program_rows,
     datasets=("ml-1m", "magazine", "douban-book"),
 )

@@ -200,7 +200,7 @@ def compounds(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
             worse.append(drop(both.value, full) > alone)
             parts.append(f"{label(source)} {users}: {drop(both.value, full):.1f} against {alone:.1f}")
     if not worse:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     figures = (
         f"{sum(worse)} of {len(worse)} samples lose more; drop in {metric} (%) with {noise:g} % noise and "
         "sampling, against the larger of either alone: "
@@ -231,7 +231,7 @@ def best_trade_off(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     )
     gaps = leads(rows.where(metric=metric), DISTILLED, lambda own, rivals: own - max(rivals))
     if not any(len(of_users) > 1 for of_users in gaps.values()):
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     best = all(gap > 0 for of_users in gaps.values() for _, gap in of_users)
     grows = all(of_users[-1][1] > of_users[0][1] for of_users in gaps.values())
     lines = "; ".join(
@@ -249,7 +249,7 @@ def head_users(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     text = "Head-user sampling gains on the other samplers with more noise and fewer users"
     gains = leads(rows.where(metric=metric), "head-user", over_mean)
     if not any(len(of_users) > 1 for of_users in gains.values()):
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     more_noise = all(of_users[-1][1] > of_users[0][1] for of_users in gains.values())
     fewer_users = len(gains) < 2 or gains[min(gains)][-1][1] > gains[max(gains)][-1][1]
     lines = "; ".join(
@@ -269,7 +269,7 @@ def gap_grows(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
         if ours is not None and ease is not None:
             gaps.append((noise, ours.value - ease.value))
     if len(gaps) < 2:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     (_, before), *rest = gaps
     most = rest[-1][1]
     rising = most > 0 and most > before and all(before <= gap <= most for _, gap in rest)

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,16 @@ class Results:
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", _with_short_names(self.records))
 
-    @property
+    @cached_property
     def rows(self) -> Rows:
         return Rows(rows_of(self.records))
+
+    def by_dataset(self) -> dict[str, Results]:
+        """The results on each dataset, in the order of `datasets`."""
+        return {
+            name: Results([r for r in self.records if r["configuration"]["dataset"] == name], self.others)
+            for name in self.datasets()
+        }
 
     def datasets(self) -> list[str]:
         """The datasets that have records, in the order of the paper's table, then the others."""
@@ -155,6 +163,12 @@ def column(source: str, users: int, model: str) -> str:
     return f"{called}-{users}+{model}"
 
 
+def part(record: Record, label: str, measured: Mapping[str, Any]) -> Record:
+    """One part of what a record measured, such as a period, as a record with this label."""
+    configuration = {**record["configuration"], "label": label}
+    return {**record, "configuration": configuration, "measured": [{**record["measured"][0], **measured}]}
+
+
 def rows_of(records: Iterable[Record]) -> list[Row]:
     """One row for each thing measured and each metric: seeds are brought together."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
@@ -182,15 +196,11 @@ def rows_of(records: Iterable[Record]) -> list[Row]:
                 measured.get("histories", "clean"),
                 configuration["label"],
             )
-            join(groups.setdefault(key, []), measured)
+            group = groups.setdefault(key, [])
+            if group and group[-1]["settings"] != measured["settings"]:
+                group.clear()  # other settings were committed since: the later ones alone count
+            group.append(measured)
     return [row for key, measured in groups.items() for row in _rows(key, measured)]
-
-
-def join(group: list[Mapping[str, Any]], measured: Mapping[str, Any]) -> None:
-    """One more seed; where other settings were committed since, the later ones alone count."""
-    if group and group[-1]["settings"] != measured["settings"]:
-        group.clear()
-    group.append(measured)
 
 
 def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
@@ -210,9 +220,9 @@ def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterat
             noise=noise,
             model=model,
             metric=metric,
-            value=_mean(values),
-            low=_mean([low for low, _ in bounds]),
-            high=_mean([high for _, high in bounds]),
+            value=mean(values),
+            low=mean([low for low, _ in bounds]),
+            high=mean([high for _, high in bounds]),
             least=min(values),
             most=max(values),
             seeds=len(values),
@@ -224,5 +234,6 @@ def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterat
         )
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean(values: Sequence[float]) -> float:
+    """The mean of the values, summed in their order."""
     return sum(values) / len(values)

@@ -140,7 +140,7 @@ def best_heuristic(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     text = "Of the heuristic samplers, User-RNS is slightly the best"
     averages = means(rows, metric, HEURISTICS)
     if len(averages) < 2 or "user-rns" not in averages:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     best = max(averages, key=lambda source: averages[source])
     lines = "; ".join(f"{label(source)} {number(metric, value)}" for source, value in averages.items())
     return claim(text, dataset, best == "user-rns", f"mean {metric} over the budgets: {lines}.")
@@ -173,12 +173,12 @@ def transfers(dataset: str, rows: Rows, model: str, metric: str = "HR@10") -> Cl
     full = rows.get(source=FULL, metric=metric)
     budgets = [users for users in rows.where(source=DISTILLED).every("users") if users <= 500]
     if full is None or not budgets:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     users = max(budgets)
     own = rows.get(source=DISTILLED, users=users, metric=metric)
     rivals = rows.where(users=users, metric=metric, source=lambda source: source in HEURISTICS)
     if own is None or not rivals:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     best = max(rivals, key=lambda row: row.value)
     share = own.value / full.value if full.value else 0.0
     return claim(
@@ -220,7 +220,7 @@ def better_than_full(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     full = rows.get(source=FULL, metric=metric)
     made = rows.where(metric=metric, source=lambda source: source.startswith(DISTILLED))
     if full is None or not made:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     best = max(made, key=lambda row: row.value)
     return claim(
         text,

@@ -113,7 +113,7 @@ def _against(text: str, dataset: str, ours: Rows, rows: Rows, column: str) -> Cl
     rivals = rows.where(source=FULL, model=lambda model: model in COMPETITORS)
     absent = [model for model in COMPETITORS if model not in rivals.every("model")]
     if not ours or not rivals:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     led: list[str] = []
     behind: list[str] = []
     for metric in published.METRICS:
@@ -162,7 +162,7 @@ def keeps(dataset: str, rows: Rows) -> Claim:
             parts.append(f"{label(source)}: {min(found)[0]:.1f} % ({min(found)[1]}) to {max(found)[0]:.1f} %")
             shares = shares or [share for share, _ in found]
     if not shares:
-        return claim(text, dataset, None, "nothing measured yet.")
+        return claim(text, dataset, None)
     ratios = [
         100 * few / every
         for metric in published.METRICS

@@ -30,7 +30,7 @@ class Series:
     """Points that belong together. name: a model, a source, or both (`ease|user-rns`), else plain words."""
 
     name: str
-    points: tuple[Point, ...]
+    points: Sequence[Point]
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Panel:
     title: str
     x: str
     y: str
-    series: tuple[Series, ...]
+    series: Sequence[Series]
     log_x: bool = False
-    ticks: tuple[tuple[float, str], ...] = ()
+    ticks: Sequence[tuple[float, str]] = ()
     line: tuple[float, str] | None = None
     kind: Literal["curves", "dots", "bars"] = "curves"
     log_y: bool = False
@@ -79,7 +79,7 @@ class Figure:
 
     name: str
     caption: str
-    rows: tuple[tuple[Panel, ...], ...]
+    rows: Sequence[Sequence[Panel]]
     same_y: bool = False
     wide: bool = False
     alt: str = ""
@@ -89,8 +89,7 @@ class Figure:
     def __post_init__(self) -> None:
         if len(self.rows) > 1 and all(len(row) == 1 for row in self.rows):
             every = [row[0] for row in self.rows]
-            rows = tuple(tuple(every[at : at + 3]) for at in range(0, len(every), 3))
-            object.__setattr__(self, "rows", rows)
+            object.__setattr__(self, "rows", [every[at : at + 3] for at in range(0, len(every), 3)])
 
     @property
     def panels(self) -> list[Panel]:
@@ -129,8 +128,8 @@ class Table:
     """Cells under a head. ranges: what the intervals are, said where a page shows them."""
 
     caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
     ranges: str = "Small ranges are 95 % intervals over users."
 
 
@@ -144,8 +143,15 @@ class Claim:
     figures: str
 
 
-def claim(text: str, dataset: str, holds: bool | None, figures: str) -> Claim:
-    """A claim with its verdict. holds: None where what was measured does not decide it."""
+def claim(text: str, dataset: str, holds: bool | None, figures: str = "nothing measured yet.") -> Claim:
+    """A claim with its verdict.
+
+    Args:
+        text: What is claimed.
+        dataset: The data that it is tested on.
+        holds: Whether it holds; None where what was measured does not decide it.
+        figures: The numbers that say so.
+    """
     verdict: Verdict = "cannot be tested here" if holds is None else "holds" if holds else "does not hold"
     return Claim(text, dataset, verdict, figures)
 
