@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from infrec.paper.cells import Cell
@@ -80,7 +81,7 @@ class Study:
     def facts(self, settings: Mapping[str, Any], name: str) -> float | None:
         """The mean over seeds of a figure of the summary itself."""
         values = [r["data"][name] for r in self.of(settings) if r["data"].get(name) is not None]
-        return sum(values) / len(values) if values else None
+        return fmean(values) if values else None
 
     def of(self, settings: Mapping[str, Any]) -> list[Record]:
         return self._by_settings.get(_key(settings), [])
@@ -94,7 +95,7 @@ class Study:
                 if step.get(metric) is not None:
                     curves.setdefault(int(step["step"]), []).append(step[metric])
         return [
-            Point(float(step), sum(v) / len(v), min(v), max(v), len(v))
+            Point(float(step), fmean(v), min(v), max(v), len(v))
             for step, v in sorted(curves.items())
             if len(v) == len(of_seeds)
         ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from infrec.paper import scaling
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, Cell, Data, pairs
 from infrec.paper.experiment import QUICK_EPOCHS, Experiment, Plan
@@ -82,7 +84,7 @@ def looks(dataset: str, results: Results) -> Table:
     lines = []
     for users, seeds in sorted(found.items()):
         means = [
-            sum(one[side][key] for one in seeds) / len(seeds)
+            fmean(one[side][key] for one in seeds)
             for key in ("popularity", "co_occurrence")
             for side in ("untrained", "trained", "real")
         ]

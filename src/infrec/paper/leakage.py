@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import fsum
+from statistics import fmean
 from typing import Any
 
 from infrec.paper.cells import FULL, Cell, Data, Fit, pairs
@@ -113,9 +115,10 @@ def hit_rate(records: Seeds, metric: str = "HR@10") -> tuple[float, float, float
 
 def pooled(rates: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean over seeds, each of which has its own people set aside; its interval from theirs."""
-    value = sum(rate["value"] for rate in rates) / len(rates)
+    value = fmean(rate["value"] for rate in rates)
     below, above = (
-        sum((rate[end] - rate["value"]) ** 2 for rate in rates) ** 0.5 / len(rates) for end in ("low", "high")
+        fsum((rate[end] - rate["value"]) ** 2 for rate in rates) ** 0.5 / len(rates)
+        for end in ("low", "high")
     )
     return {"value": value, "low": value - below, "high": value + above}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import fsum
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from infrec.paper.cells import DISTILLED, FULL, HEURISTICS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Plan
 from infrec.paper.records import Record
-from infrec.paper.results import Results, data_of, mean
+from infrec.paper.results import Results, data_of
 from infrec.paper.views import series
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Table, claim
 from infrec.report.numbers import label, signed
@@ -122,12 +124,12 @@ def _agreement(full: Record, records: Sequence[Record], metric: str) -> Agreemen
         taus += [] if tau is None else [tau]
         favourite, best = max(shared, key=lambda key: on_small[key]), max(on_full[key] for key in shared)
         shares += [on_full[favourite] / best] if best else []
-    return Agreement(taus, shares, counts[0], mean([seconds(record) for record in records]), len(records))
+    return Agreement(taus, shares, counts[0], fmean(seconds(record) for record in records), len(records))
 
 
 def seconds(record: Record) -> float:
     """Fitting all candidates, and making what they were fitted on, even where a kept summary was read."""
-    fits = sum(m["seconds"]["fit"] for m in record["measured"] if "seconds" in m)
+    fits = fsum(m["seconds"]["fit"] for m in record["measured"] if "seconds" in m)
     distilling = record["data"].get("distill_seconds")
     return fits + (record["seconds"].get("data", 0.0) if distilling is None else distilling)
 
@@ -165,7 +167,7 @@ def panel(dataset: str, results: Results, metric: str) -> Panel:
     points: dict[str, list[Point]] = {}
     for (source, users), one in sorted(agreements(results, metric).items()):
         if taus := one.taus:
-            point = Point(float(users), mean(taus), min(taus), max(taus), len(taus))
+            point = Point(float(users), fmean(taus), min(taus), max(taus), len(taus))
             points.setdefault(source, []).append(point)
     return Panel(f"{dataset}: {metric}", "users", "Kendall's τ", series(points), log_x=True)
 
@@ -178,8 +180,8 @@ def table(dataset: str, results: Results, metric: str = "HR@100") -> Table:
     lines = [
         (
             f"{label(source)}, {users:,}",
-            _tau(mean(one.taus)) if one.taus else "–",
-            f"{100 * sum(one.shares) / len(one.shares):.1f} %" if one.shares else "–",
+            _tau(fmean(one.taus)) if one.taus else "–",
+            f"{100 * fmean(one.shares):.1f} %" if one.shares else "–",
             f"{one.candidates}",
             f"{one.seconds:.1f}",
             f"{100 * (1 - one.seconds / whole):.0f} %" if whole else "–",
@@ -201,7 +203,7 @@ def _tau(value: float) -> str:
 
 def ranks_as_full(dataset: str, results: Results, metric: str = "HR@100") -> Claim:
     text = "A distilled summary ranks models and settings as the full data does, and better than samples do"
-    means = {key: mean(one.taus) for key, one in agreements(results, metric).items() if one.taus}
+    means = {key: fmean(one.taus) for key, one in agreements(results, metric).items() if one.taus}
     budgets = [users for source, users in means if source == DISTILLED]
     if not budgets:
         return claim(text, dataset, None)
@@ -222,7 +224,7 @@ def program_rows(results: Results) -> list[dict[str, Any]]:
             "users": users,
             "model": None,
             "metric": f"τ({metric})",
-            "value": mean(taus),
+            "value": fmean(taus),
             "paper": None,
             "seeds": len(taus),
         }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from infrec.paper import published, scaling
 from infrec.paper.cells import DISTILLED, FULL, HEURISTICS, Cell, Data
@@ -243,7 +244,7 @@ def best_trade_off(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
 
 def head_users(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
     def over_mean(own: float, rivals: list[float]) -> float:
-        mean = sum(rivals) / len(rivals)
+        mean = fmean(rivals)
         return 100 * (own - mean) / mean if mean else 0.0
 
     text = "Head-user sampling gains on the other samplers with more noise and fewer users"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from infrec.paper import published
@@ -220,9 +221,9 @@ def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterat
             noise=noise,
             model=model,
             metric=metric,
-            value=mean(values),
-            low=mean([low for low, _ in bounds]),
-            high=mean([high for _, high in bounds]),
+            value=fmean(values),
+            low=fmean(low for low, _ in bounds),
+            high=fmean(high for _, high in bounds),
             least=min(values),
             most=max(values),
             seeds=len(values),
@@ -232,8 +233,3 @@ def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterat
             histories=histories,
             label=label,
         )
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean of the values, summed in their order."""
-    return sum(values) / len(values)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log
+from statistics import fmean
 
 from infrec.paper import published
 from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, HEURISTICS, Cell, Data
@@ -124,7 +125,7 @@ def near_the_line(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
             / last.value
             for p in points[1:-1]
         ]
-        found.append((sum(off) / len(off), source))
+        found.append((fmean(off), source))
     if not found:
         return claim(text, dataset, None, "too few budgets were measured.")
     lines = "; ".join(f"{label(source)} {100 * off:.1f} %" for off, source in found)
@@ -201,7 +202,7 @@ def means(rows: Rows, metric: str, sources: Sequence[str]) -> dict[str, float]:
     for source in present:
         values = [row.value for row in here.where(source=source) if row.users in shared]
         if values:
-            out[source] = sum(values) / len(values)
+            out[source] = fmean(values)
     return out
 
 
@@ -243,7 +244,7 @@ def interactions_differ(dataset: str, of_models: Mapping[str, Rows], metric: str
         if "interaction-rns" not in averages or not others:
             needed = "transfer-mvae, transfer-ease and sample-efficiency"
             return claim(text, dataset, None, f"needs {needed}; {label(model)} is not measured yet.")
-        shares[model] = averages["interaction-rns"] / (sum(others) / len(others))
+        shares[model] = averages["interaction-rns"] / fmean(others)
     from_ease, from_ours = (abs(shares[MVAE] - shares[other]) for other in ("ease", "infinite-ae"))
     lines = ", ".join(f"{share:.3f} for {label(model)}" for model, share in shares.items())
     return claim(
