@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol, cast
+from typing import IO, Any, BinaryIO, Protocol, cast
 
 from infrec.errors import DataError
 
@@ -95,6 +95,7 @@ class _Member(io.RawIOBase):
 
     def __init__(self, path: Path, member: zipfile.ZipInfo, limit: int, name: str) -> None:
         self._archive = zipfile.ZipFile(path)
+        self._stream: IO[bytes] = io.BytesIO()  # until it is opened
         self._make, self._limit, self._name = member, limit, name
         self._begin()
 

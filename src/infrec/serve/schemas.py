@@ -7,6 +7,7 @@ The shapes of answers are for the OpenAPI description only: answers are written 
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
@@ -328,6 +329,10 @@ class Health(BaseModel):
     status: str
 
 
+REASONS = {413: "Content Too Large", 422: "Unprocessable Content"}  # RFC 9110's; Python's from 3.13 on
+
+
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors that an address may answer with, beside those that any may."""
-    return {status: {"model": Error} for status in sorted({400, 401, 403, 404, 405, 421, 431, *statuses})}
+    every = sorted({400, 401, 403, 404, 405, 421, 431, *statuses})
+    return {one: {"model": Error, "description": REASONS.get(one) or HTTPStatus(one).phrase} for one in every}

@@ -186,6 +186,15 @@ class Page:
             time.sleep(0.02)
         return value
 
+    def show(self, fragment: str) -> None:
+        """The address with this fragment; returns when the page has heard of it."""
+        self.js(f"""new Promise((heard) => {{
+          const before = location.hash;
+          addEventListener("hashchange", () => heard(true), {{ once: true }});
+          location.hash = {json.dumps(fragment)};
+          if (location.hash === before) heard(true);
+        }})""")
+
     def wait_for(self, selector: str, number: int | None = None) -> None:
         """Until the selector finds something that can be seen, or so many elements."""
         found = json.dumps(selector)

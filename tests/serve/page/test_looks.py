@@ -47,7 +47,7 @@ CONTRAST = """(() => {
 
 
 def show(page: Page, fragment: str) -> None:
-    page.js(f"location.hash = {fragment!r}")
+    page.show(fragment)
     page.wait(READY)
     if "view=summary" in fragment:
         page.wait_for("#person h2")

@@ -65,7 +65,7 @@ def page(chromium: Browser, server: Server) -> Iterator[Page]:
 
 
 def show(page: Page, fragment: str) -> None:
-    page.js(f"location.hash = '{fragment}'")
+    page.show(fragment)
     page.wait(IDLE)
 
 
@@ -86,10 +86,10 @@ def test_a_genre_asks_only_the_models_that_have_it(page: Page) -> None:
 
 
 def test_nothing_left_and_nothing_picked(page: Page) -> None:
-    page.js(f"location.hash = '{'&'.join(f'like={n}' for n in range(30))}'")
+    page.show("&".join(f"like={n}" for n in range(30)))
     page.wait("document.querySelector('#notice').checkVisibility()")
     assert page.texts("#notice") == ["No title is left: all are among your picks."]
-    page.js("location.hash = 'like='")
+    page.show("like=")
     page.wait_for("#wall")
     assert not page.seen("#notice") and not page.seen("#picks")
 
@@ -103,7 +103,7 @@ def test_a_title_is_found_by_the_words_that_are_shown(page: Page) -> None:
 
 
 def test_large_ids_and_missing_titles(page: Page) -> None:
-    page.js("location.hash = 'model=things'")
+    page.show("model=things")
     page.wait("document.querySelector('#wall').textContent.includes('9007199254740')")
     wall = page.texts("#wall button")
     assert all(wall) and len(set(wall)) == len(wall)
@@ -116,7 +116,7 @@ def test_large_ids_and_missing_titles(page: Page) -> None:
 
 
 def test_fractional_likes_are_drawn_as_the_titles_liked_most(page: Page) -> None:
-    page.js("location.hash = 'view=summary&user=4'")
+    page.show("view=summary&user=4")
     page.wait_for("#person h2")
     assert "54 likes" in page.texts("#summary-lead")[0] and "fractions" in page.texts("#summary-lead")[0]
     assert page.texts("#person p")[0].startswith("6 titles")

@@ -211,7 +211,7 @@ def test_the_summary_as_a_picture(page: Page, server: Server) -> None:
 
 
 def test_a_reason_leads_to_the_synthetic_user_and_back(page: Page) -> None:
-    page.js("location.hash = 'like=1&like=2&model=small'")
+    page.show("like=1&like=2&model=small")
     page.wait(IDLE)
     page.click(".rec:first-child .why")
     page.wait_for(".account a")
@@ -294,7 +294,7 @@ def test_titles_are_never_markup(page: Page) -> None:
 
 
 def test_the_server_goes_and_comes_back(page: Page, server: Server) -> None:
-    page.js("location.hash = 'like=1&like=2'")
+    page.show("like=1&like=2")
     before = recommended(page)
     try:
         server.stop()
