@@ -114,11 +114,10 @@ def test_pure_noise_gives_nobody_away_beyond_chance(on_noise: Audit) -> None:
 def test_planted_members_are_found_and_absent_ones_are_not(people: tuple[Interactions, Interactions]) -> None:
     """A release of 100 of the members: exactly these are linked, and they alone stand out."""
     members, _ = people
-    who = groups.groups(members, None, members.items)
+    who = groups.Groups.of(members, None, members.items)
     rows = members.matrix[:100]
-    everybody = who.everybody
-    support = np.bincount(everybody.indices, minlength=ITEMS)
-    own = linkage.owners(rows, everybody, support)
+    everybody, support = who.everybody, who.support
+    own = groups.nearest(rows, everybody, support).person
     np.testing.assert_array_equal(own, np.arange(100))
     targets, numbers = linkage.auxiliary(everybody, 16, 0, support, np.random.default_rng(1))
     found = linkage.match(targets, rows, support=support, whose=(own, numbers))
@@ -206,7 +205,7 @@ def test_a_control_larger_than_the_log_is_no_nearer() -> None:
         inside, outside, rows = (
             sp.csr_array((rng.random((count, 60)) < 0.2).astype(np.float32)) for count in (100, 400, 100)
         )
-        found.append(neighbours(rows, groups.Groups(inside, outside, [], "")).nearer)
+        found.append(neighbours(rows, groups.Groups(inside, outside)).nearer)
     assert np.mean(found) == pytest.approx(0.5, abs=0.05)
 
 

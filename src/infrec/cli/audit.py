@@ -170,7 +170,7 @@ def _members(
 ) -> tuple[Interactions, Interactions | None, bool]:
     """The people whose histories went in, as they did, those who were set aside, and whether the histories
     are train parts."""
-    from infrec.privacy.groups import over
+    from infrec.privacy.matching import over
     from infrec.splits import holdout, is_set_aside, set_aside
 
     if released.about["kind"] == "model":  # which may hold the train parts alone (`fit --train-only`)
