@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from infrec.report.document import Document, Figure, Panel
-from infrec.report.numbers import label
-from infrec.report.styles import COLOURS, DASHED, style_of
+from infrec.report.numbers import COLOURS, DASHED, label, style_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
