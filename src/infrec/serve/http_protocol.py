@@ -29,12 +29,9 @@ _BUSY = b"/v1/recommend"  # what is refused before it is read
 _PLAIN = b"POST /v1/recommend HTTP/1.1\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,7})(?:\r\n|$)", re.IGNORECASE)
 _SPECIAL = re.compile(rb"\r\n(?:transfer-encoding|connection|expect|upgrade|origin) *:", re.IGNORECASE)
-
-
 _HEAD_TOO_LARGE = Problem(
     431, "head_too_large", f"the request line and headers are longer than {MAX_HEAD:,} bytes."
 )
-
 _SOCKETS = 16  # in a turn
 
 
@@ -62,7 +59,7 @@ class _Joined:
 
 
 class Guarded(HttpToolsProtocol):
-    """One connection. `service` is set on a subclass by `guarded_by`."""
+    """One connection. `service` is set on a subclass."""
 
     service: Service
 
@@ -271,12 +268,7 @@ class Guarded(HttpToolsProtocol):
             super().on_message_complete()
 
 
-def guarded_by(service: Service) -> type[Guarded]:
-    """The protocol for the connections of one service."""
-    return type("GuardedConnection", (Guarded,), {"service": service})
-
-
-class _Few(selectors.DefaultSelector):
+class FewAtOnce(selectors.DefaultSelector):
     """The system's selector, whose finds are handed out a few at a time."""
 
     def __init__(self) -> None:
@@ -296,7 +288,3 @@ class _Few(selectors.DefaultSelector):
         return [
             (key, events & key.events) for key, events in fresh if key is not None and events & key.events
         ]
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    return asyncio.SelectorEventLoop(_Few())

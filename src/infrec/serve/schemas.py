@@ -19,6 +19,7 @@ from infrec.serve.settings import MAX_HISTORY, MAX_K
 MOST_EXPLAINED = 100
 
 MODEL = {"name": "summary", "hash": "5d1f0c7be2a94410"}
+ITEM = {"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"]}
 REASON = {"item": 50, "title": "The Quiet Harvest (1994)", "contribution": 0.041}
 PERSON = {"user": 12, "contribution": 0.062, "likes": ["The Quiet Harvest (1994)", "Paper Orbit (2001)"]}
 
@@ -174,10 +175,13 @@ class Because(BaseModel):
     users: list[UserReason]
 
 
-class Recommended(BaseModel):
+class _Titled(BaseModel):
     item: Id
     title: str
     genres: list[str]
+
+
+class Recommended(_Titled):
     rank: int
     score: float
     because: Because | None = None
@@ -185,14 +189,7 @@ class Recommended(BaseModel):
 
 class RecommendAnswer(BaseModel):
     model_config = _example(
-        {
-            "model": MODEL,
-            "source": "model",
-            "items": [
-                {"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"], "rank": 1, "score": 0.21}
-            ],
-            "unknown": [],
-        }
+        {"model": MODEL, "source": "model", "items": [{**ITEM, "rank": 1, "score": 0.21}], "unknown": []}
     )
     model: Label
     source: Annotated[
@@ -225,20 +222,12 @@ class ExplainAnswer(BaseModel):
     unknown: list[Id]
 
 
-class Item(BaseModel):
-    item: Id
-    title: str
-    genres: list[str]
+class Item(_Titled):
     popularity: int
 
 
 class ItemsAnswer(BaseModel):
-    model_config = _example(
-        {
-            "model": MODEL,
-            "items": [{"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"], "popularity": 41}],
-        }
-    )
+    model_config = _example({"model": MODEL, "items": [{**ITEM, "popularity": 41}]})
     model: Label
     items: list[Item]
 
@@ -291,10 +280,7 @@ class SummaryUser(BaseModel):
     likes: list[str]
 
 
-class SummaryItem(BaseModel):
-    item: Id
-    title: str
-    genres: list[str]
+class SummaryItem(_Titled):
     popularity: Annotated[int, Field(description="How many synthetic users have it.")]
     original: Annotated[int | None, Field(description="How many users of the original log have it.")]
 
@@ -306,15 +292,7 @@ class SummaryAnswer(BaseModel):
             "summary_users": 1,
             "original_users": 1000,
             "users": [{"user": 0, "size": 1, "items": [0], "likes": ["Paper Orbit (2001)"]}],
-            "items": [
-                {
-                    "item": 7,
-                    "title": "Paper Orbit (2001)",
-                    "genres": ["Sci-Fi"],
-                    "popularity": 1,
-                    "original": 41,
-                }
-            ],
+            "items": [{**ITEM, "popularity": 1, "original": 41}],
         }
     )
     model: Label

@@ -6,11 +6,9 @@ import asyncio
 import logging
 import os
 import resource
-import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -19,34 +17,11 @@ import uvicorn
 from infrec.errors import ConfigError
 from infrec.serve import app
 from infrec.serve.batching import Service
-from infrec.serve.http_protocol import guarded_by, new_loop
-from infrec.serve.loading import Refusals, Reloader, Source
-from infrec.serve.served_model import Served
+from infrec.serve.http_protocol import FewAtOnce, Guarded
 from infrec.serve.settings import Settings
 
 log = logging.getLogger("infrec.serve")
 GRACE = 4  # seconds for requests in flight when stopping; the whole takes less than 5
-Started = Callable[[Settings, list[Served]], None]
-
-
-def run(sources: Sequence[Source], settings: Settings, bound: socket.socket, started: Started) -> None:
-    """Serve in this process until SIGTERM or SIGINT."""
-    service = Service(settings, [source.name for source in sources])
-    reloader = Reloader(sources, service.put, service.counters.add)
-    reloader.load_all()
-    watching = threading.Thread(
-        target=reloader.run, args=(Refusals(service.counters).tell,), name="reloading", daemon=True
-    )
-    server = Server(service, bound)
-    signal.signal(signal.SIGHUP, lambda *_: reloader.ask())
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stop())
-    watching.start()
-    started(settings, service.models())
-    server.run()
-    reloader.stop()
-    service.close()
-    log.info("stopped")
 
 
 class Server(uvicorn.Server):
@@ -57,7 +32,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app.create(service),
-                http=guarded_by(service),
+                http=type("GuardedConnection", (Guarded,), {"service": service}),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -78,7 +53,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        with asyncio.Runner(loop_factory=new_loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(FewAtOnce())) as runner:
             runner.run(self.serve([self._bound]))
 
 
@@ -114,16 +89,11 @@ def bind(settings: Settings) -> socket.socket:
 
 def prepare_process() -> None:
     """Set up a process that answers: quick switches between threads, enough sockets, a log."""
-    sys.setswitchinterval(
-        0.0001
-    )  # scoring must not wait 5 ms for the event loop to pause, nor it for scoring
+    # Scoring must not wait 5 ms for the event loop to pause, nor it for scoring.
+    sys.setswitchinterval(0.0001)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536) if hard > 0 else 65_536, hard))
-    _log_to_stderr()
-
-
-def _log_to_stderr() -> None:
     if not log.handlers:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

@@ -17,31 +17,29 @@ import logging
 import mmap
 import multiprocessing
 import pickle
-import shutil
 import signal
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from infrec.errors import InfrecError
 from infrec.serve import server
 from infrec.serve.batching import Service
-from infrec.serve.loading import Refusals, Reloader, Source, forbid_jax
+from infrec.serve.loading import Reloader, Source, forbid_jax
 from infrec.serve.metrics import Counters
 from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
 
-_ALIGN = 64
-
 log = logging.getLogger("infrec.serve")
+_ALIGN = 64
 _spawn = multiprocessing.get_context("spawn")
+Started = Callable[[Settings, list[Served]], None]
 
 
 class Supervisor:
@@ -52,17 +50,16 @@ class Supervisor:
         self._settings, self._bound, self._folder = settings, bound, folder
         self._counts = folder / "counters"
         Counters.create(self._counts, settings.workers + 1)
-        self._own = Counters(self._counts, settings.workers, settings.workers + 1)
         self._current: dict[str, Shared] = {}
         self._models: dict[str, Served] = {}
         self._old: list[Path] = []
         self._number = 0
         self._workers: list[tuple[BaseProcess, Connection]] = []
         self._stopping = False
-        self._refusals = Refusals(self._own)
-        self.reloader = Reloader(sources, self._put, self._own.add)
+        own = Counters(self._counts, settings.workers, settings.workers + 1)
+        self.reloader = Reloader(sources, self._put, own)
 
-    def run(self, started: server.Started) -> None:
+    def run(self, started: Started) -> None:
         self._workers = [self._start(row) for row in range(self._settings.workers)]
         try:
             self.reloader.load_all()
@@ -126,7 +123,6 @@ class Supervisor:
         return True
 
     def _each_second(self) -> None:
-        self._refusals.tell()
         for row, (process, pipe) in enumerate(self._workers):
             if not process.is_alive() and not self._stopping:
                 log.error("worker %d ended with code %s; starting another", row, process.exitcode)
@@ -143,7 +139,7 @@ class Supervisor:
                 process.kill()
 
 
-def run(sources: Sequence[Source], settings: Settings, started: server.Started = lambda *_: None) -> None:
+def run(sources: Sequence[Source], settings: Settings, started: Started = lambda *_: None) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Args:
@@ -156,18 +152,33 @@ def run(sources: Sequence[Source], settings: Settings, started: server.Started =
     bound = server.bind(settings)
     settings = replace(settings, port=bound.getsockname()[1])
     if settings.workers == 1:
-        server.run(sources, settings, bound, started)
-        return
-    folder = Path(tempfile.mkdtemp(prefix="infrec-serve-"))
-    try:
-        supervisor = Supervisor(sources, settings, bound, folder)
-        signal.signal(signal.SIGHUP, lambda *_: supervisor.reloader.ask())
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: supervisor.stop())
-        supervisor.run(started)
-        log.info("stopped")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _alone(sources, settings, bound, started)
+    else:
+        with tempfile.TemporaryDirectory(prefix="infrec-serve-", ignore_cleanup_errors=True) as folder:
+            supervisor = Supervisor(sources, settings, bound, Path(folder))
+            _on_signals(supervisor.stop, supervisor.reloader.ask)
+            supervisor.run(started)
+    log.info("stopped")
+
+
+def _alone(sources: Sequence[Source], settings: Settings, bound: socket.socket, started: Started) -> None:
+    """Serve in this process."""
+    service = Service(settings, [source.name for source in sources])
+    reloader = Reloader(sources, service.put, service.counters)
+    reloader.load_all()
+    running = server.Server(service, bound)
+    _on_signals(running.stop, reloader.ask)
+    threading.Thread(target=reloader.run, name="reloading", daemon=True).start()
+    started(settings, service.models())
+    running.run()
+    reloader.stop()
+    service.close()
+
+
+def _on_signals(stop: Callable[[], None], reload: Callable[[], None]) -> None:
+    signal.signal(signal.SIGHUP, lambda *_: reload())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop())
 
 
 def _work(
@@ -195,7 +206,7 @@ def _work(
     server.leave_soon()
 
 
-def _listen(pipe: Connection, service: Service, running: Any) -> None:
+def _listen(pipe: Connection, service: Service, running: server.Server) -> None:
     """Take over the models that the supervisor sends; stop when it is gone."""
     while True:
         try:
@@ -237,13 +248,11 @@ def publish(served: Served, file: Path) -> Shared:
 
 def attach(shared: Shared) -> Served:
     """The model around the mapped arrays, which cannot be written to."""
-    views: list[memoryview] = []
+    whole = memoryview(b"")
     if any(size for _, size in shared.spans):
         with shared.file.open("rb") as handle:
             whole = memoryview(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ))
-        views = [whole[start : start + size] for start, size in shared.spans]
-    else:
-        views = [memoryview(b"") for _ in shared.spans]
+    views = [whole[start : start + size] for start, size in shared.spans]
     served = pickle.loads(shared.frame, buffers=views)
     assert isinstance(served, Served)
     return served
