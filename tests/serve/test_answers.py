@@ -22,7 +22,7 @@ from infrec.serve.errors import Problem
 from infrec.serve.loading import Source, load, sources
 from infrec.serve.schemas import ExplainRequest, RecommendRequest
 from infrec.serve.served_model import Catalogue, Served
-from infrec.serve.workers import attach, publish
+from infrec.serve.server import attach, publish
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.models import InfiniteAE
-from infrec.serve import loading, workers
+from infrec.serve import loading, server
 from infrec.serve.loading import Reloader, Source
 from infrec.serve.metrics import Counters
 from infrec.serve.served_model import Served
@@ -100,9 +100,9 @@ def test_a_worker_that_dies_as_it_starts_is_replaced_by_and_by(
             return spawn.Process(target=os._exit, args=(7,))
 
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        supervisor = workers.Supervisor([Source("m", folder)], Settings(workers=1), bound, tmp_path)
+        supervisor = server.Supervisor([Source("m", folder)], Settings(workers=1), bound, tmp_path)
         supervisor.reloader.load_all()
-        monkeypatch.setattr(workers, "_spawn", Dying)
+        monkeypatch.setattr(server, "_spawn", Dying)
         first = supervisor._start(0)
         first[0].join(30)
         assert first[0].exitcode == 7

@@ -149,16 +149,16 @@ class Reloader:
         self._all = self._stopped = False
         self._wake = threading.Event()
 
-    def load_all(self) -> None:
+    def load_all(self) -> list[Served]:
         """The first time: what cannot be loaded is raised."""
-        for source in self._sources:
-            self._load(source, fingerprint(source.path))
+        return [self._load(source, fingerprint(source.path)) for source in self._sources]
 
-    def _load(self, source: Source, now: object) -> None:
+    def _load(self, source: Source, now: object) -> Served:
         self._seen[source.name] = now
         served = load(source)
         self._put(served)
         self._hashes[source.name] = served.hash
+        return served
 
     def check(self, *, everything: bool = False) -> None:
         """Load what has changed, or everything; a failure is logged and leaves the old one serving."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import time
+from bisect import bisect_left
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -60,16 +61,10 @@ class Counters:
         file.write_bytes(bytes(8 * SLOTS * rows))
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        at = _ROUTE.get(route, len(ROUTES) - 1)
-        mine = self._mine
+        at, mine = _ROUTE.get(route, len(ROUTES) - 1), self._mine
         mine[_REQUESTS + at * len(STATUSES) + _STATUS.get(status, _STATUS[500])] += 1
-        bucket = 0
-        for bound in BOUNDS:
-            if seconds <= bound:
-                break
-            bucket += 1
         start = _TIMES + at * _WIDTH
-        mine[start + bucket] += 1
+        mine[start + bisect_left(BOUNDS, seconds)] += 1
         mine[start + _WIDTH - 1] += seconds
 
     def add(self, name: str, amount: float = 1) -> None:

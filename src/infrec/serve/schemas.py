@@ -35,8 +35,8 @@ class PersonRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: ModelName = None
-    history: Annotated[Ids | None, Field(description="What somebody chose; may be empty.")] = None
-    user: Annotated[ItemId | None, Field(description="A user the model was fitted on.")] = None
+    history: Ids | None = Field(None, description="What somebody chose; may be empty.")
+    user: ItemId | None = Field(None, description="A user the model was fitted on.")
 
     def _check(self) -> None:
         if (self.history is None) == (self.user is None):
@@ -53,14 +53,14 @@ class RecommendRequest(PersonRequest):
         },
     )
 
-    k: Annotated[StrictInt, Field(ge=1, le=MAX_K, description="How many items.")] = 10
-    exclude_seen: Annotated[StrictBool, Field(description="Leave out what the history holds.")] = True
-    only: Annotated[Ids | None, Field(description="Nothing but these items.")] = None
-    exclude: Annotated[Ids | None, Field(description="None of these items.")] = None
-    genres: Annotated[
-        list[Text] | None, Field(min_length=1, max_length=100, description="Only items with one of these.")
-    ] = None
-    explain: Annotated[StrictInt, Field(ge=0, le=5, description="How many reasons for each item.")] = 0
+    k: StrictInt = Field(10, ge=1, le=MAX_K, description="How many items.")
+    exclude_seen: StrictBool = Field(True, description="Leave out what the history holds.")
+    only: Ids | None = Field(None, description="Nothing but these items.")
+    exclude: Ids | None = Field(None, description="None of these items.")
+    genres: list[Text] | None = Field(
+        None, min_length=1, max_length=100, description="Only items with one of these."
+    )
+    explain: StrictInt = Field(0, ge=0, le=5, description="How many reasons for each item.")
 
     def _check(self) -> None:
         super()._check()
@@ -134,8 +134,8 @@ def _example(value: dict[str, Any]) -> ConfigDict:
 
 
 class ErrorText(BaseModel):
-    code: Annotated[str, Field(description="For programs; stable.")]
-    message: Annotated[str, Field(description="One sentence: what was found, what was expected.")]
+    code: str = Field(description="For programs; stable.")
+    message: str = Field(description="One sentence: what was found, what was expected.")
 
 
 class Error(BaseModel):
@@ -150,7 +150,7 @@ class Label(BaseModel):
 
     model_config = _example(MODEL)
     name: str
-    hash: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    hash: str = Field(pattern="^[0-9a-f]{16}$")
 
 
 class ItemReason(BaseModel):
@@ -160,9 +160,9 @@ class ItemReason(BaseModel):
 
 
 class UserReason(BaseModel):
-    user: Annotated[Id | None, Field(description="A synthetic user's id; null for a real one.")]
+    user: Id | None = Field(description="A synthetic user's id; null for a real one.")
     contribution: float
-    likes: Annotated[list[str], Field(description="What a synthetic user is best described by.")]
+    likes: list[str] = Field(description="What a synthetic user is best described by.")
 
 
 class Because(BaseModel):
@@ -192,11 +192,9 @@ class RecommendAnswer(BaseModel):
         {"model": MODEL, "source": "model", "items": [{**ITEM, "rank": 1, "score": 0.21}], "unknown": []}
     )
     model: Label
-    source: Annotated[
-        Literal["model", "popular"], Field(description="`popular` when nothing is known of the person.")
-    ]
+    source: Literal["model", "popular"] = Field(description="`popular` when nothing is known of the person.")
     items: list[Recommended]
-    unknown: Annotated[list[Id], Field(description="Ids that the model does not know.")]
+    unknown: list[Id] = Field(description="Ids that the model does not know.")
 
 
 class ExplainAnswer(BaseModel):
@@ -256,10 +254,10 @@ class Model(Label):
     users: int
     items: int
     interactions: int
-    kind: Annotated[
-        Literal["log", "summary", "sample"], Field(description="What it was fitted on, as far as is known.")
-    ]
-    summary: Annotated[bool, Field(description="Whether its users are synthetic.")]
+    kind: Literal["log", "summary", "sample"] = Field(
+        description="What it was fitted on, as far as is known."
+    )
+    summary: bool = Field(description="Whether its users are synthetic.")
     discrete: bool
     genres: list[str]
     titles: bool
@@ -275,14 +273,14 @@ class ModelsAnswer(BaseModel):
 class SummaryUser(BaseModel):
     user: Id
     size: int
-    items: Annotated[list[int], Field(description="Places in `items`, the most telling first.")]
+    items: list[int] = Field(description="Places in `items`, the most telling first.")
     weights: list[float] | None = None
     likes: list[str]
 
 
 class SummaryItem(_Titled):
-    popularity: Annotated[int, Field(description="How many synthetic users have it.")]
-    original: Annotated[int | None, Field(description="How many users of the original log have it.")]
+    popularity: int = Field(description="How many synthetic users have it.")
+    original: int | None = Field(description="How many users of the original log have it.")
 
 
 class SummaryAnswer(BaseModel):
