@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from infrec import drafts
 from infrec.artifacts import CARD
@@ -31,6 +31,9 @@ from infrec.report.document import (
     Value,
 )
 from infrec.report.numbers import MEANING, facts, label, number, percent, seconds, settings, size
+
+if TYPE_CHECKING:
+    from infrec.privacy import Audit
 
 PAGE, RECORD = CARD
 METRICS = ("HR@10", "HR@100", "NDCG@10")
@@ -58,10 +61,13 @@ def write(card: Card, folder: Path) -> Path:
     return folder / PAGE
 
 
-def add_audit(folder: Path, audit: Mapping[str, Any]) -> Path:
-    """Put the findings of an audit into the card that lies in a directory."""
+def add_audit(release: Path, audit: Audit) -> Path | None:
+    """Put what an audit found, without anybody's id, into the card of a release, where it has one."""
+    folder = folder_of(release, guaranteed=audit.guarantee is not None)
+    if not (folder / RECORD).is_file():
+        return None
     before = Card.from_dict(json.loads((folder / RECORD).read_bytes()))
-    return write(replace(before, audit=audit), folder)
+    return write(replace(before, audit=audit.as_dict(ids=False)), folder)
 
 
 def document(card: Card) -> Document:
@@ -240,7 +246,7 @@ def _privacy(card: Card) -> list[Section]:
     if card.audit is None:
         meaning.append(Text(NOT_AUDITED))
         return [Section(heading, meaning), *audits.guarantee(card.guarantee)]
-    from infrec.privacy.audit import Audit
+    from infrec.privacy import Audit
 
     attacks = Section("What did attacks find?", [audits.aside(Audit.from_dict(card.audit))])
     return [Section(heading, meaning), *audits.guarantee(card.guarantee), attacks]
