@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from infrec.data import Interactions
-from infrec.errors import DataError
+from infrec.errors import ConfigError, DataError
 from infrec.privacy.groups import Groups
-from infrec.privacy.linkage import Linkage, Neighbours, linkage, neighbours
-from infrec.privacy.membership import check_shadows, membership
+from infrec.privacy.linkage import Linkage, Neighbours, linkage
+from infrec.privacy.membership import membership
 from infrec.privacy.reconstruction import Reconstruction, reconstruction
 from infrec.privacy.released import Released
 from infrec.privacy.roc import FALSE_POSITIVES, Membership, Rate, strongest
@@ -21,6 +21,7 @@ NO_CONTROL = (
     "in the log with --control FILE."
 )
 NO_ROWS = "not measurable: this model holds no histories."
+FEWEST_SHADOWS = 4
 TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
 
 
@@ -175,7 +176,7 @@ def audit(
             "none of the log's users has an item of the release; expected the log it was made from."
         )
     if shadow_runs:
-        check_shadows(shadow_runs, released, who)
+        _check_shadows(shadow_runs, released, who)
     watch = Stopwatch()
     missing: dict[str, str] = {}
     found: dict[str, Any] = {}
@@ -183,7 +184,7 @@ def audit(
     if rows is not None:
         with watch("linkage"):
             found["linkage"] = tuple(linkage(rows, who, released.counts, seed=seed, progress=progress))
-            found["neighbours"] = neighbours(rows, who, seed=seed)
+            found["neighbours"] = Neighbours.of(rows, who, seed=seed)
     else:
         missing |= {"linkage": NO_ROWS, "neighbours": NO_ROWS}
     if who.measurable:
@@ -209,3 +210,26 @@ def audit(
         facts={"seed": seed, "shadows": shadow_runs},
         **found,
     )
+
+
+def _check_shadows(shadows: int, released: Released, groups: Groups) -> None:
+    """Refuse shadows that would be good for nothing or cannot be made, before the attacks begin."""
+    if shadows < FEWEST_SHADOWS or shadows % 2:
+        raise ConfigError(
+            f"{shadows} shadows were asked for; expected an even number of at least {FEWEST_SHADOWS}."
+        )
+    if not groups.measurable:
+        raise ConfigError(
+            "shadows are there to tell members from others, but there is no control group; distil with "
+            "--set-aside 0.1, give one with --control FILE, or leave out --shadows."
+        )
+    if (periods := released.about.get("periods", 1)) > 1:
+        raise ConfigError(
+            f"this summary was continued over {periods} periods, and a shadow would need the logs of all of "
+            "them; leave out --shadows, or audit a summary of one log."
+        )
+    if released.remake is None:
+        raise ConfigError(
+            "how this release was made from the log is not known, so shadows cannot be made alike; leave out "
+            "--shadows."
+        )

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from infrec.data import Interactions
+from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.privacy.matching import item_weights, over
 from infrec.randomness import generator
 from infrec.splits.split import rows_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from infrec.data import Vocabulary
 
 MOST = 20_000  # people of a group that are attacked; more of them narrow no interval that matters
 AT_ONCE = 1024  # people

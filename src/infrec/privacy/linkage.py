@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data.interactions import canonical
 from infrec.privacy.groups import Groups, nearest, parted
@@ -28,9 +28,6 @@ from infrec.privacy.matching import Matches, match
 from infrec.privacy.roc import Rate, rate
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 KNOWN = (2, 4, 8, 16)
 WRONG = 0.25  # of the known items, rounded down
@@ -65,6 +62,24 @@ class Neighbours:
     nearer: float | None
     copies: int
     likeness: Mapping[str, float]
+
+    @classmethod
+    def of(cls, rows: sp.csr_array, groups: Groups, *, seed: int = 42) -> Neighbours:
+        """Nearest members and nearest control of each released row, as many of the one as of the other."""
+        support = groups.support
+        to_members = nearest(rows, groups.members, support).to_person
+        likeness = {"members": float(np.median(to_members))}
+        copies = int((to_members > 1 - 1e-5).sum())
+        if not groups.measurable:
+            return cls(None, copies, likeness)
+        rng = generator(seed, "as many members")
+        n, m = groups.members.shape[0], groups.control.shape[0]
+        members = groups.members[rng.choice(n, min(n, m), replace=False)]
+        control = groups.control if m <= n else groups.control[rng.choice(m, n, replace=False)]
+        some, others = (nearest(rows, people, support).to_person for people in (members, control))
+        likeness |= {"as many members": float(np.median(some)), "control": float(np.median(others))}
+        nearer = float((some > others).sum() + 0.5 * (some == others).sum())
+        return cls(nearer / rows.shape[0], copies, likeness)
 
 
 def linkage(
@@ -154,21 +169,3 @@ def _credit(found: Matches) -> NDArray[np.float64]:
 
 def _rate(right: NDArray[np.float64]) -> Rate:
     return rate(float(right.sum()), len(right))
-
-
-def neighbours(rows: sp.csr_array, groups: Groups, *, seed: int = 42) -> Neighbours:
-    """Nearest members and nearest control of each released row, as many of the one as of the other."""
-    support = groups.support
-    to_members = nearest(rows, groups.members, support).to_person
-    likeness = {"members": float(np.median(to_members))}
-    copies = int((to_members > 1 - 1e-5).sum())
-    if not groups.measurable:
-        return Neighbours(None, copies, likeness)
-    rng = generator(seed, "as many members")
-    n, m = groups.members.shape[0], groups.control.shape[0]
-    members = groups.members[rng.choice(n, min(n, m), replace=False)]
-    control = groups.control if m <= n else groups.control[rng.choice(m, n, replace=False)]
-    some, others = (nearest(rows, people, support).to_person for people in (members, control))
-    likeness |= {"as many members": float(np.median(some)), "control": float(np.median(others))}
-    nearer = float((some > others).sum() + 0.5 * (some == others).sum())
-    return Neighbours(nearer / rows.shape[0], copies, likeness)

@@ -15,18 +15,16 @@ not in it are claimed (0.3 % and 0.2 %, against 4.7 % and 3.1 %).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ECCENTRICITY = 3.0  # φ
 LENGTH = 0.35  # p

@@ -22,22 +22,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
-from infrec.errors import ConfigError
-from infrec.privacy import roc
 from infrec.privacy.groups import AT_ONCE, Groups, nearest, parted
 from infrec.privacy.released import Released
+from infrec.privacy.roc import Membership, strongest
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from infrec.models import Recommender
 
 HALVINGS = 4  # ways in which each history is cut in two
-FEWEST_SHADOWS = 4
 WORST = 10
 
 Scores = Mapping[str, "NDArray[np.float64]"]
@@ -62,14 +59,14 @@ def membership(
     logs = np.log(released.counts + 0.5)
     popularity = (groups.everybody @ logs) / np.maximum(np.diff(groups.everybody.indptr), 1)
     *measured, alone = (
-        roc.compared(name, *groups.split(score), seed=seed, delta=delta)
+        Membership.of(name, *groups.split(score), seed=seed, delta=delta)
         for name, score in {**found, "popularity": popularity}.items()
     )
-    strongest = roc.strongest(measured).score
+    best = strongest(measured).score
     return {
         "membership": tuple(measured),
         "popularity": alone,
-        "worst": _worst(groups, found[strongest], strongest),
+        "worst": _worst(groups, found[best], best),
     }
 
 
@@ -126,29 +123,6 @@ def _standing(model: Recommender, given: sp.csr_array, asked: sp.csr_array) -> N
 
 
 # ---- the likelihood ratio ---------------------------------------------------------------------------------
-def check_shadows(shadows: int, released: Released, groups: Groups) -> None:
-    """Refuse shadows that would be good for nothing or cannot be made, before the attacks begin."""
-    if shadows < FEWEST_SHADOWS or shadows % 2:
-        raise ConfigError(
-            f"{shadows} shadows were asked for; expected an even number of at least {FEWEST_SHADOWS}."
-        )
-    if not groups.measurable:
-        raise ConfigError(
-            "shadows are there to tell members from others, but there is no control group; distil with "
-            "--set-aside 0.1, give one with --control FILE, or leave out --shadows."
-        )
-    if (periods := released.about.get("periods", 1)) > 1:
-        raise ConfigError(
-            f"this summary was continued over {periods} periods, and a shadow would need the logs of all of "
-            "them; leave out --shadows, or audit a summary of one log."
-        )
-    if released.remake is None:
-        raise ConfigError(
-            "how this release was made from the log is not known, so shadows cannot be made alike; leave out "
-            "--shadows."
-        )
-
-
 def _likelihood(
     released: Released, groups: Groups, observed: Scores, shadows: int, seed: int, progress: Progress
 ) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.privacy.groups import AT_ONCE, Groups, parted
 from infrec.privacy.roc import Rate, rate
@@ -22,8 +23,6 @@ from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from infrec.models import Recommender
 
 REVEALED = (0.5, 0.9)

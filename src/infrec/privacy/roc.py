@@ -14,15 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from infrec.randomness import generator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LEVEL = 0.95
 FALSE_POSITIVES = {"10 %": 0.1, "1 %": 0.01, "0.1 %": 0.001}
@@ -55,6 +52,22 @@ class Membership:
     curve: Sequence[tuple[float, float]]
     bound: float
 
+    @classmethod
+    def of(
+        cls,
+        score: str,
+        members: NDArray[np.floating],
+        control: NDArray[np.floating],
+        *,
+        seed: int,
+        delta: float = 0.0,
+    ) -> Membership:
+        """Everything about one score. delta: what the ε bound grants the mechanism."""
+        measurable = {name: x for name, x in FALSE_POSITIVES.items() if x * len(control) >= FEWEST}
+        tpr = {name: tpr_at(members, control, share, seed=seed) for name, share in measurable.items()}
+        bound = epsilon_at_least(members, control, delta=delta, seed=seed)
+        return cls(score, auc(members, control), tpr, curve(members, control), bound)
+
     @property
     def rarest(self) -> str | None:
         """The smallest share of outsiders wrongly accused that the control can tell, by its name."""
@@ -72,24 +85,6 @@ def rate(hits: float, of: int) -> Rate:
     low = 0.0 if hits <= 0 else float(betaincinv(hits, of - hits + 1, tail))
     high = 1.0 if hits >= of else float(betaincinv(hits + 1, of - hits, 1 - tail))
     return Rate(hits / of if of else 0.0, low, high, of)
-
-
-def compared(
-    score: str, members: NDArray[np.floating], control: NDArray[np.floating], *, seed: int, delta: float = 0.0
-) -> Membership:
-    """Everything about one score. delta: what the ε bound grants the mechanism."""
-    tpr = {
-        name: tpr_at(members, control, share, seed=seed)
-        for name, share in FALSE_POSITIVES.items()
-        if share * len(control) >= FEWEST
-    }
-    return Membership(
-        score,
-        auc(members, control),
-        tpr,
-        curve(members, control),
-        epsilon_at_least(members, control, delta=delta, seed=seed),
-    )
 
 
 def threshold(control: NDArray[np.floating], share: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +28,7 @@ _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+")
+_FILES = {path.name: path for path in STATIC.iterdir() if path.suffix in _TYPES}
 ModelName = Annotated[
     str | None,
     Query(max_length=1000, description="A name from /v1/models; the first one when left out."),
@@ -206,8 +205,8 @@ def _json(body: bytes, served: Served | None = None) -> Response:
 
 
 def _file(name: str) -> Response:
-    path = STATIC / name
-    if not _PLAIN_NAME.fullmatch(name) or path.suffix not in _TYPES or not path.is_file():
+    path = _FILES.get(name)
+    if path is None:
         raise of_status(404)
     return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
 

@@ -112,26 +112,22 @@ class Served:
                 "serve a directory that `infrec distill` wrote.",
             )
         log, catalogue = self.log, self.catalogue
+        original_counts = np.zeros(log.n_items, np.int64) if original is None else original.catalogue.counts
+        # What no synthetic user has, but real ones did, is worth seeing too.
+        shown = np.flatnonzero((catalogue.counts > 0) | (original_counts > 0))
         users = []
         for row, user in enumerate(log.users.ids.to_pylist()):
             order = characteristic(log, row, catalogue.counts)
             entry: dict[str, Any] = {
                 "user": portable(user),
                 "size": len(order),
-                "items": order,
+                "items": np.searchsorted(shown, order).tolist(),
                 "likes": [catalogue.titles[at] for at in order[:LIKES]],
             }
             if log.weighted:
                 dense = log.matrix[[row]].toarray().ravel()
                 entry["weights"] = [round(float(weight), 4) for weight in dense[order]]
             users.append(entry)
-        original_counts = np.zeros(log.n_items, np.int64) if original is None else original.catalogue.counts
-        # What no synthetic user has, but real ones did, is worth seeing too.
-        shown = np.flatnonzero((catalogue.counts > 0) | (original_counts > 0))
-        place = np.full(log.n_items, -1)
-        place[shown] = np.arange(len(shown))
-        for entry in users:
-            entry["items"] = place[entry["items"]].tolist()
         items = [
             {
                 "item": catalogue.ids[at],
