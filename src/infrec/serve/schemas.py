@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from infrec.serve.errors import Problem
 from infrec.serve.settings import MAX_HISTORY, MAX_K
@@ -40,7 +40,7 @@ class PersonRequest(BaseModel):
 
     def _check(self) -> None:
         if (self.history is None) == (self.user is None):
-            raise PydanticCustomError("who", "expected exactly one of `history` and `user`")
+            raise Problem(422, "invalid", "expected exactly one of `history` and `user`.")
 
 
 class RecommendRequest(PersonRequest):
@@ -65,7 +65,7 @@ class RecommendRequest(PersonRequest):
     def _check(self) -> None:
         super()._check()
         if self.explain and self.k > MOST_EXPLAINED:
-            raise PydanticCustomError("many", f"`explain` is for lists of at most {MOST_EXPLAINED} items")
+            raise Problem(422, "invalid", f"`explain` is for lists of at most {MOST_EXPLAINED} items.")
 
     @property
     def filtered(self) -> bool:
@@ -90,12 +90,10 @@ def read(kind: type[AnyRequest], body: bytes) -> AnyRequest:
     """A request from its bytes, or the `Problem` that says what is wrong with it."""
     try:
         request = kind.model_validate_json(body)
-        request._check()
-        return request
     except ValidationError as failure:
         raise invalid(failure.errors(include_url=False, include_context=False)) from None
-    except PydanticCustomError as failure:
-        raise Problem(422, "invalid", f"{failure.message()}.") from None
+    request._check()
+    return request
 
 
 def invalid(errors: list[ErrorDetails] | list[Any]) -> Problem:
