@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from infrec.data.arrow import constant, from_numpy, strings, to_numpy
+from infrec.data.vocabulary import constant, from_numpy, strings, to_numpy
 from infrec.errors import DataError
 
 if TYPE_CHECKING:

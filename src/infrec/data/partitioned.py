@@ -14,9 +14,7 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.contents import Artifact, fits, read_table
-from infrec.data.assemble import begins_pair, sorted_csr
-from infrec.data.interactions import PARTS, Interactions, ReadReport
-from infrec.data.partition_writer import KIND
+from infrec.data.assemble import PARTS, Fields, ReadReport, begins_pair, sorted_csr
 from infrec.data.vocabulary import Vocabulary
 from infrec.progress import Progress, silent
 
@@ -24,9 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def is_partitioned(path: str | os.PathLike[str]) -> bool:
-    """Whether `infrec datasets prepare` wrote this."""
-    return artifacts.kind_of(path) == KIND
+KIND = "dataset"  # of artifacts that `infrec datasets prepare` wrote
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,41 +100,42 @@ class PartitionedLog:
             found.append(batch[wanted[mine] - first[number]])
         return sp.csr_array(sp.vstack(found, format="csr"))[at]
 
-    def interactions(self, *, times: bool = True, progress: Progress = silent) -> Interactions:
-        """All of it in memory: about 8 bytes per interaction, and 8 more with times."""
-        shape, total = (len(self.users), len(self.items)), int(self.manifest["interactions"])
+    def fields(self, progress: Progress = silent) -> Fields:
+        """All of it in memory, as arguments of `Interactions`: about 8 bytes per interaction, and 8 more with
+        times."""
+        m, shape = self.manifest, (len(self.users), len(self.items))
+        total = int(m["interactions"])
         wide = np.int32 if total < 2**31 else np.int64
         indptr = np.zeros(shape[0] + 1, wide)
         np.cumsum(self.user_counts, out=indptr[1:])
         indices, data = np.empty(total, wide), np.empty(total, np.float32)
-        time = np.empty(total, np.int64) if times and self.manifest["times"] else None
-        found: dict[str, list[sp.csr_array]] = {name: [] for name in PARTS} if self.manifest["split"] else {}
-        wanted = ("user", "item", "weight", "part", *(() if time is None else ("time",)))
+        time = np.empty(total, np.int64) if m["times"] else None
+        found: dict[str, list[sp.csr_array]] = {name: [] for name in PARTS} if m["split"] else {}
         for number, facts in enumerate(self.partitions):
-            rows, (_, item, weight, first) = self._read(facts, wanted)
+            rows, (_, item, weight, first) = self._read(facts, ("user", "item", "weight", "part", "time"))
             start = int(indptr[facts["first_user"]])
             some = slice(start, start + len(item))
             indices[some], data[some] = item, weight
             if time is not None:
                 time[some] = rows["time"][first]
-            for place, name in enumerate(PARTS) if found else ():
+            for place, name in enumerate(found):
                 inside = rows["part"] == place
+                user = rows["user"][inside] - facts["first_user"]
                 own = (facts["users"], shape[1])
-                local = rows["user"][inside] - facts["first_user"]
-                found[name].append(sorted_csr(local, rows["item"][inside], rows["weight"][inside], own))
+                found[name].append(sorted_csr(user, rows["item"][inside], rows["weight"][inside], own))
             progress(f"reading {self.folder.name}", number + 1, len(self.partitions))
         matrix = sp.csr_array((data, indices, indptr), shape=shape)
         matrix.has_sorted_indices = matrix.has_canonical_format = True
         parts = {name: sp.csr_array(sp.vstack(blocks, format="csr")) for name, blocks in found.items()}
-        return Interactions(
-            matrix,
-            self.users,
-            self.items,
-            time=time,
-            item_info=self.item_info,
-            parts=parts or None,
-            report=self.report,
-        )
+        return {
+            "matrix": matrix,
+            "users": self.users,
+            "items": self.items,
+            "time": time,
+            "item_info": self.item_info,
+            "parts": parts or None,
+            "report": self.report,
+        }
 
     def _read(
         self, facts: Mapping[str, Any], wanted: Sequence[str]
@@ -156,7 +153,7 @@ class PartitionedLog:
                 for name, (least, below) in limits.items()
             }
             rows["weight"] = found.weights("rows", default=True)
-            if "time" in wanted:
+            if "time" in wanted and self.manifest["times"]:
                 rows["time"] = found.column("rows", "time", "i")
             pair = rows["user"].astype(np.int64) * n_items + rows["item"]
             same = [pair] if "part" not in rows else [pair[rows["part"] == n] for n in range(len(PARTS))]

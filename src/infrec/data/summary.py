@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +59,8 @@ class Summary(Interactions):
 
     about: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "summary"
+
+    synthetic_users: ClassVar[bool] = True  # sampled ones are known by a part of the log alone
 
     @classmethod
     def of(cls, log: Interactions, *, about: Mapping[str, Any] | None = None, kind: str = "summary") -> Self:
@@ -105,11 +107,6 @@ class Summary(Interactions):
     def reg_grid(self) -> tuple[float, ...]:
         """The λ values to try for ∞-AE on this summary."""
         return tuple(self.about.get("reg_grid", grids.SUMMARY))
-
-    @property
-    def synthetic_users(self) -> bool:
-        """Synthetic users are nobody, and sampled ones are known by a part of the log."""
-        return True
 
     @cached_property
     def bytes(self) -> int:

@@ -22,12 +22,12 @@ import numpy as np
 import pyarrow as pa
 
 from infrec import drafts
-from infrec.data.arrow import from_numpy
 from infrec.data.assemble import assemble
+from infrec.data.columns import ReadOptions
 from infrec.data.interactions import Interactions
-from infrec.data.read_options import ReadOptions
 from infrec.data.sources import TableSource, grouped
 from infrec.data.synthetic_world import BLOCK, World
+from infrec.data.vocabulary import from_numpy
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -50,7 +50,8 @@ def generate(
     Items that nobody met are not in it. For a log that does not fit in memory, see `write_parquet`.
     """
     rows, films = tables(users, items, interactions, seed)
-    return assemble(TableSource(rows, "the generated log"), ReadOptions(), TableSource(films, "its items"))
+    log, about = TableSource(rows, "the generated log"), TableSource(films, "its items")
+    return Interactions(**assemble(log, ReadOptions(), about))
 
 
 def tables(users: int, items: int, interactions: int, seed: int) -> tuple[pa.Table, pa.Table]:
