@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from infrec import artifacts
+from infrec.contents import with_info
 from infrec.data import assemble
 from infrec.data.columns import ReadOptions
 from infrec.data.parsing import is_text, whole, whole_numbers
@@ -70,61 +71,13 @@ def prepare(
     progress: Progress = silent,
 ) -> Path:
     """Write the dataset `out` from the rows of a source, and what is known of its items."""
-    options = options or ReadOptions()
     if (other := artifacts.kind_of(out)) not in (None, KIND):
         raise ArtifactError(f"{out} holds a {other}; expected a new directory, or an older dataset.")
     manifest: dict[str, Any] = {}
     with artifacts.draft(out, kind=KIND, manifest=manifest) as folder:
-        scratch = folder / "scratch"
-        scratch.mkdir()
-        rules = Rules(source, options)
-        blocks, texts = _first_pass(rules, scratch / "rows", block, progress)
-        user_numbers, users = _numbered([one.users for one in blocks], texts["user"])
-        item_numbers, columns = _numbered([one.items for one in blocks], texts["item"])
-        shape = (len(users), len(columns))
-        total = np.zeros(shape[0], np.int64)
-        for numbers, one in zip(user_numbers, blocks, strict=True):
-            total[numbers] += one.per_user
-        if partition is None:
-            partition = int(np.clip(total.sum() // FILES, SMALLEST, PARTITION))
-        # The range of each user; ranges without users have no number.
-        place = np.unique((np.cumsum(total) - total) // partition, return_inverse=True)[1].astype(np.int32)
-        names = [scratch / f"range-{number}" for number in range(int(place[-1]) + 1)]
-        kind = _record(rules)
-        sizes = [one.rows for one in blocks]
-        _second_pass(scratch / "rows", kind, sizes, user_numbers, item_numbers, place, names, progress)
-        (scratch / "rows").unlink()
-        done = _third_pass(folder, names, kind, place, shape, options, threads, progress)
-        per_user = np.concatenate([one.per_user for one in done])
-        per_item = sum((one.per_item for one in done), np.zeros(shape[1], np.int64))
-        pq.write_table(
-            pa.table({"id": users.ids, "interactions": from_numpy(per_user)}), folder / "users.parquet"
+        manifest |= _Preparation(source, options or ReadOptions(), folder, progress).run(
+            items, block, partition, threads
         )
-        if items is not None:
-            about = assemble.item_info(items, columns, options.item, rules.notes)
-        else:
-            about = _info(blocks, item_numbers, shape[1])
-        table = pa.table({"id": columns.ids, "interactions": from_numpy(per_item)})
-        for name in about.column_names if about is not None else ():
-            table = table.append_column(f"info.{name}", about.column(name))
-        pq.write_table(table, folder / "items.parquet")
-        pairs = sum(one.pairs for one in done)
-        rules.settle(sum(sizes) - pairs, users, columns)
-        manifest |= {
-            "source": source.name,
-            "users": shape[0],
-            "items": shape[1],
-            "interactions": pairs,
-            "rows": rules.total,
-            "dropped": rules.dropped,
-            "notes": rules.notes,
-            "duplicates": options.duplicates,
-            "positive": options.positive,
-            "weighted": any(one.weighted for one in done),
-            "times": "time" in rules.roles,
-            "split": "split" in rules.roles,
-            "partitions": [one.facts for one in done],
-        }
     return Path(out)
 
 
@@ -139,42 +92,134 @@ def memory_needed(
     return (230 if text else 175) * max(block, threads * partition // 2) + 150 * ids
 
 
-def _record(rules: Rules) -> np.dtype[Any]:
-    """One row in a scratch file."""
-    fields: list[tuple[str, Any]] = [("user", np.int32), ("item", np.int32)]
-    fields += [("weight", np.float32)] if "weight" in rules.roles else []
-    fields += [("time", np.int64)] if "time" in rules.roles else []
-    fields += [("part", np.int8)] if "split" in rules.roles else []
-    return np.dtype(fields)
+class _Preparation:
+    """The three passes over one source, in the folder that becomes the dataset."""
 
+    def __init__(self, source: Source, options: ReadOptions, folder: Path, progress: Progress) -> None:
+        self.rules, self.options = Rules(source, options), options
+        self.folder, self.scratch, self.progress = folder, folder / "scratch", progress
+        self.scratch.mkdir()
 
-def _first_pass(
-    rules: Rules, scratch: Path, block: int, progress: Progress
-) -> tuple[list[_Block], dict[str, bool]]:
-    """The blocks, and whether the ids of a column, those of dropped rows too, are texts, as in `encode`."""
-    source, blocks, texts = rules.source, list[_Block](), {"user": False, "item": False}
-    with scratch.open("wb") as file:
-        for table, ragged in _ahead(source.tables(rules.wanted, rules.plain, block)):
-            # Ids stay text for now: whether all of them are numbers is known at the end.
-            rows = rules.apply(table, ragged, from_text=False)
-            for name, ids in (("user", rows.user_ids), ("item", rows.item_ids)):
-                numbers = not is_text(ids.type) or (source.from_text and whole_numbers(ids))
-                texts[name] |= bool(len(ids)) and not numbers
-            if not len(rows.users):
-                continue
-            users, user_ids = assemble.number(rows.users, rows.user_ids)
-            items, item_ids = assemble.number(rows.items, rows.item_ids)
-            record = np.empty(len(users), _record(rules))
-            for name, values in {"user": users, "item": items, **rows.others}.items():
-                record[name] = values
-            record.tofile(file)
-            per_user = np.bincount(users, minlength=len(user_ids))
-            info = rows.info(items, len(item_ids))
-            blocks.append(_Block(len(record), user_ids.ids, item_ids.ids, per_user, info))
-            progress(f"reading {source.name}", rules.total, None)
-    if not blocks:
-        raise rules.unusable()
-    return blocks, texts
+    def run(self, items: Source | None, block: int, partition: int | None, threads: int) -> dict[str, Any]:
+        """Write the files; the manifest."""
+        rules, source = self.rules, self.rules.source
+        blocks, texts = self._number_rows(block)
+        user_numbers, users = _numbered([one.users for one in blocks], texts["user"])
+        item_numbers, columns = _numbered([one.items for one in blocks], texts["item"])
+        rows = np.zeros(len(users), np.int64)
+        for numbers, one in zip(user_numbers, blocks, strict=True):
+            rows[numbers] += one.per_user
+        if partition is None:
+            partition = int(np.clip(rows.sum() // FILES, SMALLEST, PARTITION))
+        place = np.unique((np.cumsum(rows) - rows) // partition, return_inverse=True)[1].astype(np.int32)
+        self._divide(blocks, user_numbers, item_numbers, place)
+        done = self._write_partitions(place, len(columns), threads)
+        if items is not None:
+            about = assemble.item_info(items, columns, self.options.item, rules.notes)
+        else:
+            about = _info(blocks, item_numbers, len(columns))
+        per_user = np.concatenate([one.per_user for one in done])
+        per_item = sum((one.per_item for one in done), np.zeros(len(columns), np.int64))
+        known_users = pa.table({"id": users.ids, "interactions": from_numpy(per_user)})
+        known_items = pa.table({"id": columns.ids, "interactions": from_numpy(per_item)})
+        pq.write_table(known_users, self.folder / "users.parquet")
+        pq.write_table(with_info(known_items, about), self.folder / "items.parquet")
+        pairs = sum(one.pairs for one in done)
+        rules.settle(int(rows.sum()) - pairs, users, columns)
+        return {
+            "source": source.name,
+            "users": len(users),
+            "items": len(columns),
+            "interactions": pairs,
+            "rows": rules.total,
+            "dropped": rules.dropped,
+            "notes": rules.notes,
+            "duplicates": self.options.duplicates,
+            "positive": self.options.positive,
+            "weighted": any(one.weighted for one in done),
+            "times": "time" in rules.roles,
+            "split": "split" in rules.roles,
+            "partitions": [one.facts for one in done],
+        }
+
+    def _number_rows(self, block: int) -> tuple[list[_Block], dict[str, bool]]:
+        """First pass: blocks, and whether the ids of a column, dropped ones too, are texts as in `encode`."""
+        rules, source = self.rules, self.rules.source
+        blocks, texts = list[_Block](), {"user": False, "item": False}
+        with (self.scratch / "rows").open("wb") as file:
+            for table, ragged in _ahead(source.tables(rules.wanted, rules.plain, block)):
+                # Ids stay text for now: whether all of them are numbers is known at the end.
+                rows = rules.apply(table, ragged, from_text=False)
+                for name, ids in (("user", rows.user_ids), ("item", rows.item_ids)):
+                    numbers = not is_text(ids.type) or (source.from_text and whole_numbers(ids))
+                    texts[name] |= bool(len(ids)) and not numbers
+                if not len(rows.users):
+                    continue
+                users, user_ids = assemble.number(rows.users, rows.user_ids)
+                items, item_ids = assemble.number(rows.items, rows.item_ids)
+                record = np.empty(len(users), self._record)
+                for name, values in {"user": users, "item": items, **rows.others}.items():
+                    record[name] = values
+                record.tofile(file)
+                per_user = np.bincount(users, minlength=len(user_ids))
+                info = rows.info(items, len(item_ids))
+                blocks.append(_Block(len(record), user_ids.ids, item_ids.ids, per_user, info))
+                self.progress(f"reading {source.name}", rules.total, None)
+        if not blocks:
+            raise rules.unusable()
+        return blocks, texts
+
+    def _divide(
+        self,
+        blocks: list[_Block],
+        user_numbers: list[NDArray[np.int32]],
+        item_numbers: list[NDArray[np.int32]],
+        place: NDArray[np.int32],
+    ) -> None:
+        """Second pass: every row to the scratch file of its user's range, in the order in which they came."""
+        ranges = int(place[-1]) + 1
+        with (self.scratch / "rows").open("rb") as file:
+            for done, one in enumerate(blocks):
+                rows = np.fromfile(file, self._record, one.rows)
+                rows["user"] = user_numbers[done][rows["user"]]
+                rows["item"] = item_numbers[done][rows["item"]]
+                where = place[rows["user"]]
+                rows = rows[assemble.counting_order(where, ranges)]
+                ends = np.cumsum(np.bincount(where, minlength=ranges))
+                for number in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
+                    with self._range(number).open("ab") as part:
+                        rows[ends[number - 1] if number else 0 : ends[number]].tofile(part)
+                self.progress("sorting by user", done + 1, len(blocks))
+        (self.scratch / "rows").unlink()
+
+    def _write_partitions(self, place: NDArray[np.int32], n_items: int, threads: int) -> list[Written]:
+        """Third pass: each range sorted and merged, as a Parquet file."""
+        starts = np.searchsorted(place, np.arange(int(place[-1]) + 2)).tolist()
+
+        def one(number: int) -> Written:
+            rows = np.fromfile(self._range(number), self._record)
+            self._range(number).unlink()
+            low, high = starts[number : number + 2]
+            return write(
+                self.folder / f"part-{number:05}.parquet", rows, low, high - low, n_items, self.options
+            )
+
+        done = []
+        with ThreadPoolExecutor(threads) as pool:
+            for written in pool.map(one, range(len(starts) - 1)):
+                done.append(written)
+                self.progress("writing partitions", len(done), len(starts) - 1)
+        return done
+
+    @property
+    def _record(self) -> np.dtype[Any]:
+        """One row in a scratch file, after the first block told which columns there are."""
+        kinds = {"user": "i4", "item": "i4", "weight": "f4", "time": "i8", "split": "i1"}
+        names = {role: "part" if role == "split" else role for role in kinds if role in self.rules.roles}
+        return np.dtype([(name, kinds[role]) for role, name in names.items()])
+
+    def _range(self, number: int) -> Path:
+        return self.scratch / f"range-{number}"
 
 
 def _ahead(blocks: Iterator[Any]) -> Iterator[Any]:
@@ -197,57 +242,6 @@ def _numbered(pieces: list[pa.Array], texts: bool) -> tuple[list[NDArray[np.int3
     number = rank[to_numpy(every.indices)]
     ends = np.cumsum([len(piece) for piece in pieces])
     return np.split(number, ends[:-1]), Vocabulary(ids.take(from_numpy(order)))
-
-
-def _second_pass(
-    scratch: Path,
-    kind: np.dtype[Any],
-    sizes: list[int],
-    user_number: list[NDArray[np.int32]],
-    item_number: list[NDArray[np.int32]],
-    place: NDArray[np.int32],
-    names: list[Path],
-    progress: Progress,
-) -> None:
-    """Every row to the scratch file of its range, in the order in which they came."""
-    with scratch.open("rb") as file:
-        for done, (size, users, items) in enumerate(zip(sizes, user_number, item_number, strict=True)):
-            rows = np.fromfile(file, kind, size)
-            rows["user"], rows["item"] = users[rows["user"]], items[rows["item"]]
-            where = place[rows["user"]]
-            order = assemble.counting_order(where, len(names))
-            rows = rows[order]
-            ends = np.cumsum(np.bincount(where, minlength=len(names)))
-            for number in np.flatnonzero(np.diff(ends, prepend=0)):
-                with names[number].open("ab") as part:
-                    rows[ends[number - 1] if number else 0 : ends[number]].tofile(part)
-            progress("sorting by user", done + 1, len(sizes))
-
-
-def _third_pass(
-    folder: Path,
-    names: list[Path],
-    kind: np.dtype[Any],
-    place: NDArray[np.int32],
-    shape: tuple[int, int],
-    options: ReadOptions,
-    threads: int,
-    progress: Progress,
-) -> list[Written]:
-    starts = np.searchsorted(place, np.arange(len(names) + 1))
-
-    def one(number: int) -> Written:
-        rows = np.fromfile(names[number], kind)
-        names[number].unlink()
-        low, high = int(starts[number]), int(starts[number + 1])
-        return write(folder / f"part-{number:05}.parquet", rows, low, high - low, shape[1], options)
-
-    done = []
-    with ThreadPoolExecutor(threads) as pool:
-        for written in pool.map(one, range(len(names))):
-            done.append(written)
-            progress("writing partitions", len(done), len(names))
-    return done
 
 
 def _info(blocks: list[_Block], numbers: list[NDArray[np.int32]], n_items: int) -> pa.Table | None:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.contents import Artifact
+from infrec.contents import Artifact, with_info
 from infrec.data import grids
 from infrec.data.interactions import Interactions, canonical
 from infrec.data.vocabulary import Vocabulary
@@ -143,9 +143,6 @@ class Summary(Interactions):
         Args:
             path: The directory.
         """
-        items = pa.table({"item": self.items.ids})
-        for name in self.item_info.column_names if self.item_info is not None else ():
-            items = items.append_column(f"info.{name}", self.item_info.column(name))  # type: ignore[union-attr]
         facts = {
             "users": self.n_users,
             "items": self.n_items,
@@ -154,7 +151,7 @@ class Summary(Interactions):
             "reg_grid": list(self.reg_grid),
             **{name: value for name, value in self.about.items() if name != "reg_grid"},
         }
-        tables = {"items": items}
+        tables = {"items": with_info(pa.table({"item": self.items.ids}), self.item_info)}
         if not self.user_counts.all():  # interactions.parquet does not name everybody
             tables["users"] = pa.table({"user": self.users.ids})
         artifacts.write(
