@@ -12,6 +12,7 @@ same bits, because every random number is a function of the seed and the step.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -271,29 +272,19 @@ def locked(directory: Path, name: str) -> Iterator[None]:
             f"cannot write {directory}: {failure.strerror}; choose a place you may write to."
         ) from None
     try:
-        if not _flock(handle):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
             owner = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
             raise ArtifactError(
                 f"{directory} is in use by another {name} (process {owner}); wait for it, or choose "
                 "another directory."
-            )
+            ) from None
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
         yield
     finally:
         os.close(handle)
-
-
-def _flock(handle: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # no flock on this system: runs are then not protected from each other
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager

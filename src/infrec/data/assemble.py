@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from infrec.data import columns as col
 from infrec.data.columns import Duplicates, ReadOptions
-from infrec.data.parsing import is_text, texts, whole
+from infrec.data.parsing import decoded, is_text, texts, whole
 from infrec.data.row_rules import Rules
 from infrec.data.sources import Source
 from infrec.data.vocabulary import Vocabulary, constant, from_numpy, to_numpy
@@ -81,8 +81,7 @@ def assemble(
         info = item_info(items, item_ids, options.item, rules.notes)
     order = by_user_and_item(users, columns, shape)
     users, columns = users[order], columns[order]
-    others = {name: values[order] for name, values in rows.others.items()}
-    weight, part = others.get("weight"), others.get("part")
+    weight, part = (rows.others[name][order] if name in rows.others else None for name in ("weight", "part"))
     matrix, first = merge(users, columns, weight, shape, options.duplicates)
     rules.settle(len(order) - len(first), user_ids, item_ids)
     parts = None
@@ -97,7 +96,7 @@ def assemble(
         "matrix": matrix,
         "users": user_ids,
         "items": item_ids,
-        "time": others["time"][first] if "time" in others else None,
+        "time": rows.others["time"][order[first]] if "time" in rows.others else None,
         "item_info": info,
         "parts": parts,
         "report": ReadReport(source.name, rules.total, matrix.nnz, rules.dropped, tuple(rules.notes)),
@@ -124,8 +123,7 @@ def item_info(
     out: dict[str, pa.Array] = {}
     for name in source.columns:
         if name != key:
-            values = whole(table.column(name))
-            values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+            values = decoded(whole(table.column(name)))
             readable = name in named or is_text(values.type)
             out[named.get(name) or name] = (texts(values) if readable else values).take(rows)
     if notes is not None:

@@ -113,15 +113,13 @@ def _with_year(fields: Sequence[str]) -> str:
     return fields[2] if fields[1] == "NULL" else f"{fields[2]} ({fields[1]})"
 
 
-class NetflixSource:
+class NetflixSource(Source):
     """Files in which a line `17:` names the film and `user,rating,date` lines follow."""
 
-    from_text = False
     name = "the Netflix files"
 
     def __init__(self, files: Files, names: Sequence[str], chunk: int = CHUNK) -> None:
         self.columns = list(COLUMNS)
-        self.notes: list[str] = []
         self._files, self._names, self._chunk = files, list(names), chunk
         self.ragged = 0
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,13 +15,13 @@ from infrec.data.columns import once
 from infrec.errors import DataError, first_line
 
 
-class Source(Protocol):
+class Source:
     """Rows to be read. `from_text`: values were written as text, so that `7` may be a number."""
 
     name: str
     columns: list[str]
-    from_text: bool
-    notes: list[str]
+    from_text: bool = False
+    notes: Sequence[str] = ()  # sentences about what the reader took for granted
 
     def tables(
         self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
@@ -31,7 +31,7 @@ class Source(Protocol):
 
         plain: columns with many distinct values, not worth a dictionary.
         """
-        ...
+        raise NotImplementedError
 
 
 def grouped(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
@@ -49,14 +49,11 @@ def grouped(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-class TableSource:
+class TableSource(Source):
     """A table in memory: a frame of any library, or what the generator made."""
-
-    from_text = False
 
     def __init__(self, frame: Any, name: str = "the frame") -> None:
         self.name = name
-        self.notes: list[str] = []
         self._table = _as_table(frame)
         self.columns = list(self._table.column_names)
 
@@ -68,14 +65,11 @@ class TableSource:
             yield table.slice(start, rows), 0
 
 
-class ParquetSource:
+class ParquetSource(Source):
     """A Parquet file, or a directory of them (Hive-style `key=value` folders are columns)."""
-
-    from_text = False
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
-        self.notes: list[str] = []
         self._path = path
         with _explained(self.name):
             if path.is_dir():

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from infrec.data.columns import find, listed, recognised
-from infrec.data.sources import grouped
+from infrec.data.sources import Source, grouped
 from infrec.errors import DataError, first_line
 
 HEAD = 1 << 16
@@ -28,7 +28,7 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _LABEL = pa.dictionary(pa.int32(), pa.string())
 
 
-class TextSource:
+class TextSource(Source):
     """A delimited text file. Without a header, columns are user, item, rating, timestamp in this order."""
 
     from_text = True
@@ -47,7 +47,6 @@ class TextSource:
         wanted: names or positions that the user gave.
         """
         self.name = name
-        self.notes: list[str] = []
         self._encoding = encoding
         self._open = lambda: _decompressed(open_bytes(), name)
         suffix = Path(name.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst")).suffix
@@ -56,34 +55,26 @@ class TextSource:
         self._delimiter = delimiter or next((d for d in options if d in lines[0]), options[0])
         self._quotes = self._delimiter != "::"
         rows = [self._fields(line) for line in lines]
-        self._skip = 0
         named = any(field in wanted and not field.isdigit() for field in rows[0])
+        known = named or any(recognised(field) for field in rows[0])
+        by_position = any(word.isdigit() for word in wanted) and not (
+            rows[1:] and all(_looks_like_data(row) for row in rows[1:])
+        )
+        self.has_header = header is None and (known or not (_looks_like_data(rows[0]) or by_position))
+        self._skip = blank + 1 if self.has_header else 0
         if header is not None:
             self.columns = list(header)
-        elif named or any(recognised(field) for field in rows[0]):
-            self._take_header(rows, blank, sure=named or _is_surely_header(rows))
-        elif _looks_like_data(rows[0]) or (
-            any(name.isdigit() for name in wanted) and not _all_look_like_data(rows[1:])
-        ):
+        elif not self.has_header:
             self.columns = _positional(rows)
-            self.notes.append(f"{name} has no header; its columns were taken as {', '.join(self.columns)}")
+            self.notes = [f"{name} has no header; its columns were taken as {', '.join(self.columns)}"]
         else:
-            self._take_header(rows, blank, sure=False)
+            self.columns = _distinct(rows[0])
+            if not (named or _is_surely_header(rows)):  # a guess is told
+                self.notes = [
+                    f"the first line of {name} ({listed(rows[0], 4)}) was taken as its header, not as a "
+                    "row; if it is a row, write a line such as user,item above it"
+                ]
         self._runs = self._delimiter == " " and any("  " in line for line in lines)
-
-    @property
-    def has_header(self) -> bool:
-        """Whether the first line was taken as the names of columns."""
-        return self._skip > 0
-
-    def _take_header(self, rows: Sequence[Sequence[str]], blank: int, *, sure: bool) -> None:
-        """Names from the first line, which is then no row; where that is a guess, it is told."""
-        self.columns, self._skip = _distinct(rows[0]), blank + 1
-        if not sure:
-            self.notes.append(
-                f"the first line of {self.name} ({listed(rows[0], 4)}) was taken as its header, not as a "
-                "row; if it is a row, write a line such as user,item above it"
-            )
 
     def _fields(self, line: str) -> list[str]:
         if self._delimiter == "::":
@@ -223,11 +214,6 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
         return False
     places = [first.index(column) for column in columns if column is not None]
     return not any(len(row) > at and row[at] == first[at] for row in rows[1:] for at in places)
-
-
-def _all_look_like_data(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the rows after a first line that has no number all have one: it is a header then."""
-    return bool(rows) and all(_looks_like_data(row) for row in rows)
 
 
 def _positional(rows: Sequence[Sequence[str]]) -> list[str]:
