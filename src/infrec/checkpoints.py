@@ -98,7 +98,8 @@ class CheckpointedLoop:
         team: Processes | None = None,
         signals: bool = True,
     ) -> None:
-        self.name, self.work, self.resume, self.team = name, work, resume, team
+        self.name, self.work, self.resume = name, work, resume
+        self.team = team if team is not None and team.count > 1 else None
         self.directory = None if directory is None else Path(directory)
         self._signals, self._entered, self._before = signals, False, 0.0
         self._stop: threading.Event | None = None
@@ -158,18 +159,15 @@ class CheckpointedLoop:
 
     def _anybody(self, says: bool) -> bool:
         """Whether it is so on any process; each asks at the same point."""
-        if self.team is None or self.team.count == 1:
-            return says
-        return bool(self.team.all_sum(np.array([float(says)]))[0])
+        return says if self.team is None else bool(self.team.all_sum(np.array([float(says)]))[0])
 
     def _restore(self, directory: Path) -> None:
         identity = self.work.identity()
-        several = self.team if self.team is not None and self.team.count > 1 else None
-        if several is not None:
-            _agree(several, identity)
+        if self.team is not None:
+            _agree(self.team, identity)
         found = self._read(directory, identity) if self._is_first else None
-        if several is not None:
-            found = _broadcast(several, found, directory / "checkpoint")
+        if self.team is not None:
+            found = _broadcast(self.team, found, directory / "checkpoint")
         if found is not None:
             with found.understood():
                 self._before = float(found.number("seconds"))

@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infrec.data import publishers
 from infrec.data.archives import Folder, Zip
@@ -20,6 +21,9 @@ from infrec.data.read import items_source, sources
 from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
 _MCAULEY = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall/"
@@ -109,9 +113,7 @@ def find_sources(
     if entry is None:
         return sources(name_or_path, options)
     if entry.generated:
-        from infrec.data.synthetic import demo_tables
-
-        rows, films = demo_tables()
+        rows, films = _generated()
         return TableSource(rows, entry.name), TableSource(films, "the items")
     path = locate(entry.name)
     if path is None:
@@ -121,6 +123,13 @@ def find_sources(
     source, about_items = _open(entry, path)
     beside = path.parent / f"{entry.name}-items.parquet"
     return source, ParquetSource(beside) if beside.is_file() else about_items
+
+
+@lru_cache(maxsize=1)
+def _generated() -> tuple[pa.Table, pa.Table]:
+    from infrec.data.synthetic import DEMO, tables
+
+    return tables(**DEMO)
 
 
 def _open(entry: Entry, path: Path) -> tuple[Source, Source | None]:

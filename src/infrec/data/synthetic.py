@@ -14,7 +14,6 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +60,6 @@ def tables(users: int, items: int, interactions: int, seed: int) -> tuple[pa.Tab
     return pa.Table.from_batches(
         [_block(world, number) for number in range(world.blocks)], SCHEMA
     ), world.films()
-
-
-@lru_cache(maxsize=1)
-def demo_tables() -> tuple[pa.Table, pa.Table]:
-    """The embedded dataset `demo`."""
-    return tables(**DEMO)
 
 
 def write_parquet(
