@@ -98,7 +98,8 @@ class Interactions:
             frame: The dataframe, one row per interaction; or a mapping of columns.
             items, progress, options: See `read`.
         """
-        from infrec.data.read import assemble, items_source
+        from infrec.data.assemble import assemble
+        from infrec.data.read import items_source
         from infrec.data.sources import TableSource
 
         source = TableSource(frame)

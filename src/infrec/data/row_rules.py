@@ -86,9 +86,10 @@ class Rules:
         return [self.roles["time"]] if "time" in self.roles else []
 
     def apply(self, table: pa.Table, ragged: int, *, from_text: bool) -> Rows:
-        """The rules on a block of rows; from_text: ids written as whole numbers are numbers.
+        """The rules on a block of rows.
 
         ragged: how many more rows there were, which could not be read.
+        from_text: ids written as whole numbers are numbers.
         """
         roles, self._keep = self.roles, np.ones(table.num_rows, bool)
         self.total += table.num_rows + ragged
