@@ -42,11 +42,10 @@ def table(log: Interactions) -> pa.Table:
     """One row per interaction; with a column `split` where the data brought its own."""
     if log.parts is None:
         return log.to_table()
-    tables, time = [], None
+    tables, time, place = [], None, log.matrix.copy()
+    place.data = np.arange(1, place.nnz + 1)  # of each entry among the times, from 1
     for name, part in log.parts.items():
         if log.time is not None:
-            place = log.matrix.copy()
-            place.data = np.arange(1, place.nnz + 1)
             time = log.time[place.multiply(part.astype(bool)).data - 1]
         rows = log.with_matrix(part, time=time).to_table()
         tables.append(rows.append_column("split", pa.array([name] * rows.num_rows, pa.string())))
