@@ -210,7 +210,7 @@ class _Draws:
         return ordered[open_], ordered[~open_]
 
     def _exactly(self, kept: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What very active users still miss: the largest of log popularity + Gumbel noise; none repeats."""
+        """Draws that very active users miss: the largest of log popularity + Gumbel noise; none repeats."""
         short, out = np.flatnonzero(self.missing), [kept]
         owner, _, item = self._unpacked(kept)
         for start in range(0, len(short), 64):
