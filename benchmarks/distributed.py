@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from infrec.cli import launchers
+from infrec.data import Interactions
 from infrec.data.datasets import find_sources
 from infrec.data.partition_writer import prepare
 from infrec.data.partitioned import PartitionedLog
@@ -222,7 +223,7 @@ def distillation_step(data: str, team: Team, distilled: int, batch: int, steps: 
     """The median step, without compilation."""
     from infrec.distillation import distill
 
-    split = holdout(PartitionedLog.open(data).interactions())
+    split = holdout(Interactions.read(data))
     made = distill(split, distilled, batch=batch, steps=steps, validate_every=steps)
     return made.about["ms_per_step"] / 1e3
 

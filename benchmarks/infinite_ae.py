@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from infrec.data.read import read
+from infrec.data import Interactions
 from infrec.kernels import gram, ridge
 from infrec.machine import cores
 from infrec.metrics.ranking import hit_rate_at, top_k
@@ -65,7 +65,7 @@ def main() -> None:
 def data() -> tuple[Split, str]:
     folder = os.environ.get("INFREC_DATA")
     if folder and (Path(folder) / "ml-1m.parquet").is_file():
-        return holdout(read(Path(folder) / "ml-1m.parquet")), "ml-1m"
+        return holdout(Interactions.read(Path(folder) / "ml-1m.parquet")), "ml-1m"
     from infrec.data.synthetic import generate
 
     return holdout(generate(6040, 3706, 1_000_000, seed=42)), "generated, 6,040 × 3,706"

@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.parsing import whole
 from infrec.data.synthetic import write_parquet
+from infrec.data.vocabulary import from_numpy, to_numpy
 from infrec.machine import cores
 
 NETFLIX = {"users": 476_000, "items": 17_000, "interactions": 100_000_000}

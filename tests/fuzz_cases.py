@@ -23,7 +23,7 @@ from infrec import artifacts
 from infrec.data import Interactions
 from infrec.data.partition_writer import prepare
 from infrec.data.partitioned import PartitionedLog
-from infrec.data.read import read, sources
+from infrec.data.read import sources
 from infrec.data.summary import Summary
 from infrec.errors import InfrecError
 from infrec.serve.loading import Source, load
@@ -313,7 +313,7 @@ def used(target: Path) -> str:
         for batch in data.batches():
             batch.sum()
         data.rows([0, -1])
-        return sound(data.interactions())
+        return sound(Interactions(**data.fields()))
     if kind in ("summary", "sample"):
         summary = Summary.load(target)
         from infrec.distillation import update
@@ -404,7 +404,7 @@ def input_cases(folder: Path) -> Run:
     for name, content in honest.items():
         (folder / name).write_bytes(content)
         try:
-            wrong = sound(read(folder / name))
+            wrong = sound(Interactions.read(folder / name))
         except InfrecError:
             wrong = "" if name in ("wide.csv", "text.csv", "a.jsonl") else "it is refused"
         if wrong:
@@ -427,8 +427,8 @@ def input_cases(folder: Path) -> Run:
         try:
             if chance.random() < 0.05:
                 prepare(*_first(sources(file)), work / "prepared")
-                return sound(read(work / "prepared"))
-            return sound(read(file, **chance.choice(OPTIONS)))
+                return sound(Interactions.read(work / "prepared"))
+            return sound(Interactions.read(file, **chance.choice(OPTIONS)))
         finally:
             file.unlink()
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pytest
 
 from infrec import artifacts, models
+from infrec.data import Interactions
 from infrec.data.partitioned import PartitionedLog
 from infrec.data.summary import Summary
 from infrec.distillation import update
@@ -46,7 +47,7 @@ def used(folder: Path) -> Any:
     """What a reader of this kind does with a directory."""
     kind = artifacts.kind_of(folder)
     if kind == "dataset":
-        return PartitionedLog.open(folder).interactions()
+        return Interactions.read(folder)
     return Summary.load(folder) if kind in ("summary", "sample") else models.load(folder)
 
 

@@ -50,7 +50,17 @@ def write(
 ) -> None:
     """Write a directory, or replace an older one of ours; never a directory that holds anything else."""
     with draft(path, kind=kind, manifest=manifest) as folder:
-        _fill(folder, arrays or {}, tables or {}, files or {})
+        if arrays:
+            from safetensors.numpy import save_file
+
+            (file := folder / ARRAYS).touch()
+            mode = file.stat().st_mode  # `save_file` sets 0600 whatever the umask; others may have to read it
+            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
+            file.chmod(mode)
+        for name, table in (tables or {}).items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        for name, content in (files or {}).items():
+            (folder / name).write_bytes(content)
 
 
 @contextmanager
@@ -165,25 +175,6 @@ def _check_replaceable(target: Path) -> None:
             f"{target} also holds {strange[0]!r}, which infrec did not write and replacing it would lose; "
             "move that away, or choose a new directory."
         )
-
-
-def _fill(
-    folder: Path,
-    arrays: Mapping[str, NDArray[Any]],
-    tables: Mapping[str, pa.Table],
-    files: Mapping[str, bytes],
-) -> None:
-    if arrays:
-        from safetensors.numpy import save_file
-
-        (file := folder / ARRAYS).touch()
-        mode = file.stat().st_mode  # `save_file` sets 0600 whatever the umask; others may have to read it
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
-        file.chmod(mode)
-    for name, table in tables.items():
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
 
 
 def _seal_draft(folder: Path, kind: str, manifest: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ same bits, because every random number is a function of the seed and the step.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -97,7 +98,8 @@ class CheckpointedLoop:
         team: Processes | None = None,
         signals: bool = True,
     ) -> None:
-        self.name, self.work, self.resume, self.team = name, work, resume, team
+        self.name, self.work, self.resume = name, work, resume
+        self.team = team if team is not None and team.count > 1 else None
         self.directory = None if directory is None else Path(directory)
         self._signals, self._entered, self._before = signals, False, 0.0
         self._stop: threading.Event | None = None
@@ -157,18 +159,15 @@ class CheckpointedLoop:
 
     def _anybody(self, says: bool) -> bool:
         """Whether it is so on any process; each asks at the same point."""
-        if self.team is None or self.team.count == 1:
-            return says
-        return bool(self.team.all_sum(np.array([float(says)]))[0])
+        return says if self.team is None else bool(self.team.all_sum(np.array([float(says)]))[0])
 
     def _restore(self, directory: Path) -> None:
         identity = self.work.identity()
-        several = self.team if self.team is not None and self.team.count > 1 else None
-        if several is not None:
-            _agree(several, identity)
+        if self.team is not None:
+            _agree(self.team, identity)
         found = self._read(directory, identity) if self._is_first else None
-        if several is not None:
-            found = _broadcast(several, found, directory / "checkpoint")
+        if self.team is not None:
+            found = _broadcast(self.team, found, directory / "checkpoint")
         if found is not None:
             with found.understood():
                 self._before = float(found.number("seconds"))
@@ -271,29 +270,19 @@ def locked(directory: Path, name: str) -> Iterator[None]:
             f"cannot write {directory}: {failure.strerror}; choose a place you may write to."
         ) from None
     try:
-        if not _flock(handle):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
             owner = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
             raise ArtifactError(
                 f"{directory} is in use by another {name} (process {owner}); wait for it, or choose "
                 "another directory."
-            )
+            ) from None
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
         yield
     finally:
         os.close(handle)
-
-
-def _flock(handle: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # no flock on this system: runs are then not protected from each other
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager

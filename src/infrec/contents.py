@@ -227,6 +227,13 @@ def read_table(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
     return table
 
 
+def with_info(items: pa.Table, info: pa.Table | None) -> pa.Table:
+    """A table of items with facts about each of them, in columns `info.…` (`Artifact.about_items`)."""
+    for name, column in () if info is None else zip(info.column_names, info.columns, strict=True):
+        items = items.append_column(f"info.{name}", column)
+    return items
+
+
 def fits(rows: int, columns: int, size: int) -> bool:
     """Whether a file of this size can hold so many rows, however well they pack."""
     return rows * 8 * max(1, columns) <= max(_SMALL, _PACKED * size)

@@ -72,12 +72,8 @@ def devices() -> list[str]:
 def peak_rss_mb() -> float:
     """The most memory this process held, in MB."""
     # ru_maxrss starts from the parent's value on Linux; VmHWM is this program's own.
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024 / 1e6
-    except OSError:
-        pass
+    if (own := _proc("self/status", "VmHWM:")) is not None:
+        return own / 1e6
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -100,7 +96,11 @@ def folder_size(folder: Path) -> tuple[int, int]:
 
 def memory_available() -> int:
     """Bytes that a new allocation may use: the machine's, or less where a control group sets a limit."""
-    free = [_meminfo(), _cgroup("memory.max", "memory.current"), _cgroup_v1()]
+    free = [
+        _proc("meminfo", "MemAvailable:"),
+        _cgroup("memory.max", "memory.current"),
+        _cgroup("memory.limit_in_bytes", "memory.usage_in_bytes", "memory"),
+    ]
     known = [amount for amount in free if amount is not None]
     return min(known) if known else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -124,22 +124,19 @@ def memory_size(amount: int) -> str:
     return f"{amount / GIB:,.1f} GiB" if amount >= 0.1 * GIB else f"{amount / 2**20:,.1f} MiB"
 
 
-def _meminfo() -> int | None:
+def _proc(file: str, name: str) -> int | None:
+    """Bytes from a line such as `MemAvailable: 1024 kB` of a file in /proc; None where there is none."""
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+        lines = (Path("/proc") / file).read_text().splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
     except (OSError, ValueError, IndexError):
-        pass
-    return None
-
-
-def _cgroup(limit: str, used: str, folder: str = "/sys/fs/cgroup") -> int | None:
-    try:
-        return max(int((Path(folder) / limit).read_text()) - int((Path(folder) / used).read_text()), 0)
-    except (OSError, ValueError):  # no such file, or the limit is the word "max"
         return None
 
 
-def _cgroup_v1() -> int | None:
-    return _cgroup("memory.limit_in_bytes", "memory.usage_in_bytes", "/sys/fs/cgroup/memory")
+def _cgroup(limit: str, used: str, controller: str = "") -> int | None:
+    """Bytes that a control group leaves, of version 2, or of version 1 with its controllers."""
+    folder = Path("/sys/fs/cgroup") / controller
+    try:
+        return max(int((folder / limit).read_text()) - int((folder / used).read_text()), 0)
+    except (OSError, ValueError):  # no such file, or the limit is the word "max"
+        return None

@@ -14,7 +14,7 @@ import pytest
 from infrec.cli.app import run
 from infrec.cli.audit import _members, opened
 from infrec.data import Interactions, Summary
-from infrec.data.read import read, read_catalogue
+from infrec.data.read import read_catalogue
 from infrec.errors import DataError
 from infrec.models import PopRec
 from infrec.privacy import Released
@@ -82,7 +82,7 @@ def test_a_model_of_the_train_part_is_attacked_with_train_histories(
     out = tmp_path / "train-only"
     words = ("--model", "infinite-ae", "--set", "reg=1", "--train-only", "-o", out)
     assert infrec("fit", ratings, *words).code == 0
-    log = read(ratings)
+    log = Interactions.read(ratings)
     released, about = opened(out)
     members, _, cut = _members(log, released, about, 42)
     assert cut and members.n_interactions == released.model.log.n_interactions < log.n_interactions

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from infrec.cli.app import run
-from infrec.data.read import read
+from infrec.data import Interactions
 from tests.cli.conftest import Infrec
 
 
@@ -27,7 +27,7 @@ def test_a_log_is_exported_whole(
     path = tmp_path / f"log.{ending}"
     ran = infrec("export", ratings, "--positive", "rating >= 3", "--format", format, "--out", path, "--json")
     assert ran.code == 0
-    log, again = read(ratings, positive="rating >= 3"), read(path)
+    log, again = Interactions.read(ratings, positive="rating >= 3"), Interactions.read(path)
     assert again.users == log.users and again.items == log.items
     assert (again.matrix != log.matrix).nnz == 0
     assert ran.document == {
@@ -70,7 +70,7 @@ def test_implicit_trains_on_an_exported_sample(
     infrec("export", sample, "--format", "npz", "--out", tmp_path / "s.npz")
     model = implicit.als.AlternatingLeastSquares(factors=4, iterations=15, random_state=1, num_threads=1)
     model.fit(sp.load_npz(tmp_path / "s.npz"), show_progress=False)
-    histories = sp.csr_matrix(read(ratings, positive="rating >= 3").matrix, copy=True)
+    histories = sp.csr_matrix(Interactions.read(ratings, positive="rating >= 3").matrix, copy=True)
     items, _ = model.recommend(list(range(40)), histories, N=3, recalculate_user=True)
     right = [item % 2 == user % 2 for user in range(40) for item in items[user]]
     assert sum(right) / len(right) > 0.8

@@ -11,7 +11,7 @@ import pytest
 
 from infrec import artifacts, samplers
 from infrec.cli.sample import StrategyOption
-from infrec.data.read import read
+from infrec.data import Interactions
 from infrec.splits import holdout
 from tests.cli.conftest import Infrec
 
@@ -31,7 +31,7 @@ def test_a_sample_is_a_part_of_the_train_part_over_all_items(
     ran = infrec("sample", ratings, "--strategy", strategy, "--users", 10, "--out", tmp_path / "s", "--json")
     assert ran.code == 0
     document = ran.document
-    split = holdout(read(ratings), seed=42)
+    split = holdout(Interactions.read(ratings), seed=42)
     train = {(row["user"], row["item"]) for row in split.train.to_table().to_pylist()}
     rows = pq.read_table(tmp_path / "s" / "interactions.parquet").to_pylist()
     assert {(row["user"], row["item"]) for row in rows} <= train
@@ -57,7 +57,7 @@ def test_a_generator_makes_users_over_all_items(
     ran = infrec("sample", ratings, "--strategy", "ar-cf", "--users", 10, "--out", tmp_path / "s", "--json")
     assert ran.code == 0
     assert (ran.document["strategy"], ran.document["users"]) == ("ar-cf", 10)
-    split = holdout(read(ratings), seed=42)
+    split = holdout(Interactions.read(ratings), seed=42)
     rows = pq.read_table(tmp_path / "s" / "interactions.parquet").to_pylist()
     assert {row["user"] for row in rows} == set(range(10)), "they are nobody: numbered, not named"
     assert (

@@ -17,7 +17,6 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.data.datasets import find_sources, load
-from infrec.data.read import from_frame, read
 from infrec.errors import DataError
 
 HEADER = "user,item,rating\n"
@@ -58,50 +57,50 @@ def one_sentence(error: pytest.ExceptionInfo[DataError]) -> None:
 )
 def test_usable(tmp_path: Path, content: str, counts: dict[str, int]) -> None:
     path = write(tmp_path, content)
-    log = read(path)
+    log = Interactions.read(path)
     assert log.users.ids.to_pylist() == ["a", "b"] and log.items.ids.to_pylist() == ["x", "y"]
     assert log.matrix.toarray().tolist() == [[1, 0], [0, 1]]
     assert dropped(log) == counts
     if counts:
         with pytest.raises(DataError, match="strict") as error:
-            read(path, strict=True)
+            Interactions.read(path, strict=True)
         one_sentence(error)
     else:
-        read(path, strict=True)
+        Interactions.read(path, strict=True)
 
 
 def test_007_is_not_7(tmp_path: Path) -> None:
-    log = read(write(tmp_path, "user,item\n007,1\n7,1\n7,02\n"))
+    log = Interactions.read(write(tmp_path, "user,item\n007,1\n7,1\n7,02\n"))
     assert log.users.ids.to_pylist() == ["007", "7"] and log.items.ids.to_pylist() == ["02", "1"]
-    numbers = read(write(tmp_path, "user,item\n10,1\n9,-1\n0,1\n"))
+    numbers = Interactions.read(write(tmp_path, "user,item\n10,1\n9,-1\n0,1\n"))
     assert numbers.users.ids.to_pylist() == [0, 9, 10] and numbers.items.ids.to_pylist() == [-1, 1]
     for odd in ("+7", "7.0", "1e3", " 7", "-0", "99999999999999999999"):
-        assert odd in read(write(tmp_path, f"user,item\n{odd},1\n7,1\n")).users.ids.to_pylist()
+        assert odd in Interactions.read(write(tmp_path, f"user,item\n{odd},1\n7,1\n")).users.ids.to_pylist()
 
 
 def test_unicode_in_both_normal_forms(tmp_path: Path) -> None:
     name = "café"
     both = [unicodedata.normalize(form, name) for form in ("NFC", "NFD")]
-    log = read(write(tmp_path, "user,item\n" + "".join(f"{user},Ωmega\n" for user in both)))
+    log = Interactions.read(write(tmp_path, "user,item\n" + "".join(f"{user},Ωmega\n" for user in both)))
     assert sorted(log.users.ids.to_pylist()) == sorted(both) and log.n_users == 2
     assert log.report is not None and any("Unicode normal form" in note for note in log.report.notes)
     assert log.items.ids.to_pylist() == ["Ωmega"]
 
 
 def test_ids_with_commas_and_quotes(tmp_path: Path) -> None:
-    log = read(write(tmp_path, 'user,item\n"Doe, Jane","a ""b"" c"\n'))
+    log = Interactions.read(write(tmp_path, 'user,item\n"Doe, Jane","a ""b"" c"\n'))
     assert log.users.ids.to_pylist() == ["Doe, Jane"] and log.items.ids.to_pylist() == ['a "b" c']
 
 
 def test_users_with_one_interaction_and_items_nobody_has(tmp_path: Path) -> None:
     items = write(tmp_path, "item,title\nx,Ex\nlonely,Nobody\n", "items.csv")
-    log = read(write(tmp_path, GOOD), items=items)
+    log = Interactions.read(write(tmp_path, GOOD), items=items)
     assert log.user_counts.tolist() == [1, 1] and log.n_items == 2
     assert log.titles is not None and log.titles.to_pylist() == ["Ex", None]
 
 
 def test_identical_users_and_a_user_who_has_everything() -> None:
-    log = from_frame({"user": [1, 1, 2, 2], "item": ["x", "y", "x", "y"]})
+    log = Interactions.from_frame({"user": [1, 1, 2, 2], "item": ["x", "y", "x", "y"]})
     assert log.matrix.toarray().tolist() == [[1, 1], [1, 1]]
 
 
@@ -114,42 +113,46 @@ def test_nulls_nans_and_odd_types_in_frames(tmp_path: Path) -> None:
         }
     )
     pq.write_table(table, tmp_path / "a.parquet")
-    log = read(tmp_path / "a.parquet")
+    log = Interactions.read(tmp_path / "a.parquet")
     assert log.users.ids.to_pylist() == [1]
     assert dropped(log) == {"no user id": 1, "no item id": 2, "rating is not a finite number": 1}
-    floats = from_frame({"user": [1.0, float("nan"), 2.0], "item": [1, 2, 3]})
+    floats = Interactions.from_frame({"user": [1.0, float("nan"), 2.0], "item": [1, 2, 3]})
     assert floats.users.ids.to_pylist() == [1, 2] and dropped(floats) == {"no user id": 1}
-    big = from_frame({"user": pa.array([2**64 - 1, 5], pa.uint64()), "item": [True, False]})
+    big = Interactions.from_frame({"user": pa.array([2**64 - 1, 5], pa.uint64()), "item": [True, False]})
     assert big.users.ids.to_pylist() == [str(2**64 - 1), "5"] and big.items.ids.to_pylist() == [
         "false",
         "true",
     ]
     with pytest.raises(DataError, match="text or integers"):
-        from_frame({"user": [[1], [2]], "item": [1, 2]})
+        Interactions.from_frame({"user": [[1], [2]], "item": [1, 2]})
 
 
 def test_weights_that_cannot_be() -> None:
-    log = from_frame({"user": list("abcde"), "item": list("xxxxx"), "weight": [1.5, 0, -1, np.inf, np.nan]})
+    log = Interactions.from_frame(
+        {"user": list("abcde"), "item": list("xxxxx"), "weight": [1.5, 0, -1, np.inf, np.nan]}
+    )
     assert log.matrix.toarray().tolist() == [[1.5]]
     assert dropped(log) == {"weight is negative or not a finite number": 3, "weight is 0": 1}
 
 
 def test_weights_that_cannot_be_stored() -> None:
     """Weights are float32: what is too large or too small for it is no weight."""
-    log = from_frame({"user": list("abcd"), "item": list("xxxx"), "weight": [1.5, 1e39, 1e-50, 1e-40]})
+    log = Interactions.from_frame(
+        {"user": list("abcd"), "item": list("xxxx"), "weight": [1.5, 1e39, 1e-50, 1e-40]}
+    )
     assert log.users.ids.to_pylist() == ["a", "d"] and (log.matrix.data > 0).all()
     assert dropped(log) == {"weight is negative or not a finite number": 1, "weight is 0": 1}
     huge = {"user": ["a", "a", "b"], "item": ["x", "x", "x"], "weight": [3e38, 3e38, 1.0]}
-    assert from_frame(huge).matrix.nnz == 2
+    assert Interactions.from_frame(huge).matrix.nnz == 2
     with pytest.raises(DataError, match="add up to more than") as error:
-        from_frame(huge, duplicates="sum")
+        Interactions.from_frame(huge, duplicates="sum")
     one_sentence(error)
 
 
 def test_days_that_do_not_exist_cost_only_their_rows() -> None:
     days = ["2023-02-30", "2023-02-29", "1900-02-29", "2023-04-31", "2024-13-01"]
     real = ["2024-02-29", "2000-02-29", "2023-01-31", "2023-04-30", "2023-02-28", "1999-12-31"]
-    log = from_frame({"user": range(11), "item": [1] * 11, "date": days + real})
+    log = Interactions.from_frame({"user": range(11), "item": [1] * 11, "date": days + real})
     assert dropped(log) == {"time cannot be read": 5} and log.users.ids.to_pylist() == list(range(5, 11))
     assert log.time is not None
     assert log.time.tolist() == np.array(real, "datetime64[us]").astype(np.int64).tolist()
@@ -165,7 +168,7 @@ def test_times_with_an_offset() -> None:
         "2024-01-01T01:00+02": "2023-12-31T23:00",
         "2024-05-17": "2024-05-17",
     }
-    log = from_frame({"user": range(7), "item": [1] * 7, "time": list(written)})
+    log = Interactions.from_frame({"user": range(7), "item": [1] * 7, "time": list(written)})
     assert dropped(log) == {} and log.time is not None
     assert log.time.tolist() == np.array(list(written.values()), "datetime64[us]").astype(np.int64).tolist()
 
@@ -173,24 +176,28 @@ def test_times_with_an_offset() -> None:
 def test_a_quote_that_is_never_closed_in_a_long_file(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD + '"open,x,5\n' + "someone,something,5\n" * 900_000)
     with pytest.raises(DataError, match="never closed") as error:
-        read(path)
+        Interactions.read(path)
     one_sentence(error)
 
 
 def test_times_and_splits_that_cannot_be_read() -> None:
-    log = from_frame({"user": [1, 2, 3], "item": [1, 1, 1], "time": ["2024-01-02", "soon", "2024-01-01"]})
+    log = Interactions.from_frame(
+        {"user": [1, 2, 3], "item": [1, 1, 1], "time": ["2024-01-02", "soon", "2024-01-01"]}
+    )
     assert dropped(log) == {"time cannot be read": 1}
-    ignored = from_frame({"user": [1, 2], "item": [1, 1], "date": ["yes", "no"], "split": ["left", "right"]})
+    ignored = Interactions.from_frame(
+        {"user": [1, 2], "item": [1, 1], "date": ["yes", "no"], "split": ["left", "right"]}
+    )
     assert ignored.time is None and ignored.parts is None and ignored.n_users == 2
     assert ignored.report is not None and len(ignored.report.notes) == 2
     with pytest.raises(DataError, match="holds no times"):
-        from_frame({"user": [1], "item": [1], "date": ["yes"]}, time="date")
-    partly = from_frame({"user": [1, 2], "item": [1, 1], "split": ["train", "left"]})
+        Interactions.from_frame({"user": [1], "item": [1], "date": ["yes"]}, time="date")
+    partly = Interactions.from_frame({"user": [1, 2], "item": [1, 1], "split": ["train", "left"]})
     assert dropped(partly) == {"split is none of train, val, test": 1}
 
 
 def test_gzip_by_content_not_by_name(tmp_path: Path) -> None:
-    assert read(write(tmp_path, gzip.compress(GOOD.encode()), "log.csv")).n_users == 2
+    assert Interactions.read(write(tmp_path, gzip.compress(GOOD.encode()), "log.csv")).n_users == 2
 
 
 # ---- refused in one sentence ------------------------------------------------------------------------------
@@ -215,7 +222,7 @@ BIG = (HEADER + "".join(f"user{n},item{n * 7919 % 1000},5\n" for n in range(50_0
 def test_a_first_line_that_may_be_a_row_or_a_header_is_not_lost_without_a_word(
     content: str, wanted: dict[str, Any], told: str | None, tmp_path: Path
 ) -> None:
-    log = read(write(tmp_path, content), **wanted)
+    log = Interactions.read(write(tmp_path, content), **wanted)
     assert log.report is not None
     if told is None:
         assert log.report.notes == ()
@@ -257,7 +264,7 @@ def test_a_first_line_that_may_be_a_row_or_a_header_is_not_lost_without_a_word(
 )
 def test_refused(tmp_path: Path, name: str, content: bytes, says: str) -> None:
     with pytest.raises(DataError, match=says) as error:
-        read(write(tmp_path, content, name))
+        Interactions.read(write(tmp_path, content, name))
     one_sentence(error)
 
 
@@ -267,7 +274,7 @@ def test_parquet_cut_off_or_flipped(tmp_path: Path) -> None:
     whole = (tmp_path / "whole.parquet").read_bytes()
     for damaged in (whole[:-100], whole[: len(whole) // 2]):
         with pytest.raises(DataError, match="cannot be read as Parquet") as error:
-            read(write(tmp_path, damaged, "cut.parquet"))
+            Interactions.read(write(tmp_path, damaged, "cut.parquet"))
         one_sentence(error)
 
 
@@ -276,14 +283,14 @@ def test_an_archive_with_a_member_without_a_name(tmp_path: Path) -> None:
         archive.writestr("Q", "1::2::3::4\n")
         archive.writestr("ratings.dat", "1::2::3::4\n")
     packed = (tmp_path / "log.zip").read_bytes().replace(b"Q", b"\0")  # which ends a name
-    assert read(write(tmp_path, packed, "log.zip")).n_interactions == 1
+    assert Interactions.read(write(tmp_path, packed, "log.zip")).n_interactions == 1
 
 
 def test_names_inside_a_file_that_are_no_text(tmp_path: Path) -> None:
     pq.write_table(pa.table({"user": [1], "item": [2], "caf\u00e9": [3]}), tmp_path / "log.parquet")
     named = (tmp_path / "log.parquet").read_bytes().replace(b"caf\xc3\xa9", b"caf\xc3\x28")
     with pytest.raises(DataError, match="cannot be read as Parquet") as error:
-        read(write(tmp_path, named, "log.parquet"))
+        Interactions.read(write(tmp_path, named, "log.parquet"))
     one_sentence(error)
     with zipfile.ZipFile(tmp_path / "log.zip", "w") as archive:
         archive.writestr("ratings.dat", "1::2::3::4\n")
@@ -291,7 +298,7 @@ def test_names_inside_a_file_that_are_no_text(tmp_path: Path) -> None:
     packed[7] |= 8  # names are UTF-8, says the member's own header
     packed[30] = 0xFF
     with pytest.raises(DataError, match="cannot be unpacked") as error:
-        read(write(tmp_path, bytes(packed), "log.zip"))
+        Interactions.read(write(tmp_path, bytes(packed), "log.zip"))
     one_sentence(error)
 
 
@@ -301,14 +308,14 @@ def test_a_column_that_stands_twice(tmp_path: Path, form: str) -> None:
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(DataError, match="2 columns called 'item'") as error:
         if form == "frame":
-            from_frame(table)
+            Interactions.from_frame(table)
         elif form == "items":
-            from_frame({"user": [1], "item": [1]}, items=table)
+            Interactions.from_frame({"user": [1], "item": [1]}, items=table)
         else:
-            read(tmp_path / "a.parquet" if form == "file" else tmp_path)
+            Interactions.read(tmp_path / "a.parquet" if form == "file" else tmp_path)
     one_sentence(error)
     other = table.rename_columns(["user", "item", "mood"]).append_column("mood", pa.array([1, 2]))
-    assert from_frame(other).matrix.nnz == 2, "nobody asked for it"
+    assert Interactions.from_frame(other).matrix.nnz == 2, "nobody asked for it"
 
 
 def test_places_without_data(tmp_path: Path) -> None:
@@ -320,9 +327,9 @@ def test_places_without_data(tmp_path: Path) -> None:
         ("no/where", "no file"),
     ):
         with pytest.raises(DataError, match=says) as error:
-            read(tmp_path / path)
+            Interactions.read(tmp_path / path)
         one_sentence(error)
-    for reading in (read, load, find_sources):
+    for reading in (Interactions.read, load, find_sources):
         with pytest.raises(DataError, match="the path is empty"):  # not the current directory
             reading("")
 
@@ -334,13 +341,13 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = write(tmp_path, GOOD)
     monkeypatch.setattr(Path, "open", refuse)  # root could read it whatever its mode
     with pytest.raises(DataError, match="permissions"):
-        read(path)
+        Interactions.read(path)
 
 
 @pytest.mark.parametrize(("kind", "low", "high"), [(np.int8, -100, 99), (np.int16, -20_000, 20_000)])
 def test_ids_further_apart_than_their_type_counts(kind: type, low: int, high: int) -> None:
     ids = [low, low + 1, 0, 1, high]
-    log = from_frame({"user": np.array(ids, kind), "item": np.array(ids[::-1], kind)})
+    log = Interactions.from_frame({"user": np.array(ids, kind), "item": np.array(ids[::-1], kind)})
     assert log.users.ids.to_pylist() == log.items.ids.to_pylist() == ids
     assert log.matrix.toarray().tolist() == np.eye(5)[::-1].tolist()
 
@@ -349,7 +356,9 @@ def test_uuids_and_huge_numbers_are_ids_by_their_text(tmp_path: Path) -> None:
     one, other = UUID(int=7), UUID(int=2**127 + 5)
     table = pa.table({"user": pa.array([one, other, None, one], pa.uuid()), "item": [1, 2, 3, 3]})
     pq.write_table(table, tmp_path / "a.parquet")
-    log = read(tmp_path / "a.parquet", items={"item": pa.array([2**63, 2], pa.uint64()), "title": ["A", "B"]})
+    log = Interactions.read(
+        tmp_path / "a.parquet", items={"item": pa.array([2**63, 2], pa.uint64()), "title": ["A", "B"]}
+    )
     assert log.users.ids.to_pylist() == [str(one), str(other)] and dropped(log) == {"no user id": 1}
     assert log.users.positions([other, one, 2**70, (1, 2), b"\xff", None]).tolist() == [1, 0, -1, -1, -1, -1]
     assert log.titles is not None and log.titles.to_pylist() == [None, "B", None]
@@ -372,17 +381,19 @@ def test_uuids_and_huge_numbers_are_ids_by_their_text(tmp_path: Path) -> None:
 )
 def test_frames_that_are_none(frame: Any, says: str) -> None:
     with pytest.raises(DataError, match=says) as error:
-        from_frame(frame)
+        Interactions.from_frame(frame)
     one_sentence(error)
 
 
 def test_a_split_that_is_a_list_is_none() -> None:
-    log = from_frame(pa.table({"user": [1, 1], "item": [1, 2], "split": [["train"], ["test"]]}))
+    log = Interactions.from_frame(pa.table({"user": [1, 1], "item": [1, 2], "split": [["train"], ["test"]]}))
     assert log.parts is None and log.report is not None and "neither train" in log.report.notes[0]
 
 
 def test_empty_frames() -> None:
     with pytest.raises(DataError, match="no rows"):
-        from_frame(pa.table({"user": pa.array([], pa.int64()), "item": pa.array([], pa.int64())}))
+        Interactions.from_frame(
+            pa.table({"user": pa.array([], pa.int64()), "item": pa.array([], pa.int64())})
+        )
     with pytest.raises(DataError, match="none of the 2 rows"):
-        from_frame(pa.table({"user": pa.nulls(2), "item": [1, 2]}))
+        Interactions.from_frame(pa.table({"user": pa.nulls(2), "item": [1, 2]}))

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from infrec import drafts
 from infrec.data import Interactions
 from infrec.data.export import WRITERS, export
-from infrec.data.read import from_frame, read
 from infrec.errors import ConfigError, DataError
 
 LISTS = ("csv", "parquet", "recbole")
@@ -46,7 +45,7 @@ def weighted() -> Interactions:
 @pytest.mark.parametrize("format", LISTS)
 def test_a_written_list_reads_back_the_same(format: str, weighted: Interactions, tmp_path: Path) -> None:
     (path,) = export(weighted, tmp_path / f"log.{ending(format)}", format)
-    again = read(path)
+    again = Interactions.read(path)
     assert pairs(again) == pairs(weighted)
     assert again.users.ids.to_pylist() == ["007", "a,b"], "ids stay as they were written"
 
@@ -126,9 +125,9 @@ def test_the_datas_own_split_and_times_survive(format: str, tmp_path: Path) -> N
             "split": ["train", "val", "test", "train", "train", "test"],
         }
     )
-    log = from_frame(source)
+    log = Interactions.from_frame(source)
     (path,) = export(log, tmp_path / f"log.{format}", format)
-    again = read(path)
+    again = Interactions.read(path)
     assert log.parts is not None and again.parts is not None
     for name, part in log.parts.items():
         np.testing.assert_array_equal(again.parts[name].toarray(), part.toarray())

@@ -19,21 +19,21 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from infrec import artifacts
 from infrec.data import Interactions
+from infrec.data.columns import ReadOptions
 from infrec.data.datasets import find_sources
 from infrec.data.partition_writer import prepare
-from infrec.data.partitioned import PartitionedLog, is_partitioned
-from infrec.data.read import read
-from infrec.data.read_options import ReadOptions
+from infrec.data.partitioned import KIND, PartitionedLog
 from infrec.data.sources import TableSource
 from infrec.errors import ArtifactError, ConfigError, DataError
 
 
 def prepared(path: Path, out: Path, *, block: int = 3, partition: int = 4, **options: Any) -> Interactions:
-    wanted = [str(name) for name in ReadOptions(**options).columns.values() if name is not None]
-    source, items = find_sources(path, wanted)
-    prepare(source, out, ReadOptions(**options), items, block=block, partition=partition)
-    return read(out)
+    chosen = ReadOptions(**options)
+    source, items = find_sources(path, chosen)
+    prepare(source, out, chosen, items, block=block, partition=partition)
+    return Interactions.read(out)
 
 
 def same(one: Interactions, other: Interactions) -> None:
@@ -111,7 +111,10 @@ HOSTILE: dict[str, tuple[str, bytes]] = {
 def test_it_is_what_reading_gives(case: str, how: str, tmp_path: Path) -> None:
     name, content = HOSTILE[case]
     (tmp_path / name).write_bytes(content)
-    same(prepared(tmp_path / name, tmp_path / "out", duplicates=how), read(tmp_path / name, duplicates=how))
+    same(
+        prepared(tmp_path / name, tmp_path / "out", duplicates=how),
+        Interactions.read(tmp_path / name, duplicates=how),
+    )
 
 
 def test_sums_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
@@ -124,7 +127,7 @@ def test_sums_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
 def test_lists_of_genres(tmp_path: Path) -> None:
     genres = [["Drama", "Crime"], ["War"], None, [], ["Drama"]]
     pq.write_table(pa.table({"user": range(5), "item": range(5), "genres": genres}), tmp_path / "a.parquet")
-    same(prepared(tmp_path / "a.parquet", tmp_path / "out"), read(tmp_path / "a.parquet"))
+    same(prepared(tmp_path / "a.parquet", tmp_path / "out"), Interactions.read(tmp_path / "a.parquet"))
 
 
 @pytest.mark.parametrize("positive", [None, "rating >= 3"])
@@ -158,7 +161,7 @@ def test_other_formats_and_the_rule_for_positives(form: str, positive: str | Non
         pq.write_table(table, path, row_group_size=30)
     for block, partition in ((7, 10), (1000, 1000)):
         found = prepared(path, tmp_path / "out", block=block, partition=partition, positive=positive)
-        same(found, read(path, positive=positive))
+        same(found, Interactions.read(path, positive=positive))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -174,7 +177,7 @@ def test_neither_order_nor_blocks_change_ids_or_content(
     def made(rows: list[tuple[str, int]], block: int, partition: int) -> Interactions:
         table = pa.table({"user": [u for u, _ in rows], "item": [i for _, i in rows]})
         prepare(TableSource(table, "rows"), tmp_path / "out", block=block, partition=partition)
-        return read(tmp_path / "out")
+        return Interactions.read(tmp_path / "out")
 
     whole = made(rows, 1000, 1000)
     shuffled = list(rows)
@@ -190,7 +193,10 @@ def test_ids_that_are_whole_numbers_in_some_blocks_only(tmp_path: Path) -> None:
     """A column of floats: blocks of whole numbers, then 2.5. Every id is the text that reading gives it."""
     table = pa.table({"user": [1.0, 2.0, 1.0, 2.5, 3.0], "item": [1, 2, 3, 4, 5]})
     pq.write_table(table, tmp_path / "log.parquet")
-    same(prepared(tmp_path / "log.parquet", tmp_path / "out", block=2), read(tmp_path / "log.parquet"))
+    same(
+        prepared(tmp_path / "log.parquet", tmp_path / "out", block=2),
+        Interactions.read(tmp_path / "log.parquet"),
+    )
 
 
 @pytest.mark.parametrize("form", ["text", "floats"])
@@ -202,7 +208,7 @@ def test_ids_of_dropped_rows_count_for_the_type_of_the_column(form: str, tmp_pat
         path = tmp_path / "log.parquet"
         columns = {"user": [7.0, 8.0, 2.5, 9.0], "item": [1, 2, 3, 2], "rating": [5, 5, 1, 5]}
         pq.write_table(pa.table(columns), path)
-    log = read(path, positive="rating >= 4")
+    log = Interactions.read(path, positive="rating >= 4")
     assert log.users.ids.to_pylist() == ["7", "8", "9"]
     for block in (1, 100):
         same(prepared(path, tmp_path / "out", block=block, positive="rating >= 4"), log)
@@ -213,7 +219,7 @@ def test_the_dataset(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_bytes(HOSTILE["unsorted"][1])
     log = prepared(tmp_path / "r.csv", tmp_path / "out", partition=2)
     dataset = PartitionedLog.open(tmp_path / "out")
-    assert is_partitioned(tmp_path / "out") and not is_partitioned(tmp_path)
+    assert artifacts.kind_of(tmp_path / "out") == KIND
     assert [(p["first_user"], p["users"], p["rows"]) for p in dataset.partitions] == [
         (0, 1, 2),
         (1, 1, 2),
@@ -230,7 +236,6 @@ def test_the_dataset(tmp_path: Path) -> None:
     files = {"users.parquet", "items.parquet", *(f"part-0000{number}.parquet" for number in range(3))}
     assert set(manifest["files"]) == files
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "r.csv"]
-    assert dataset.interactions(times=False).time is None
 
 
 # ---- refusals and faults -----------------------------------------------------------------------------------
@@ -263,12 +268,12 @@ def test_strict_refuses_and_options_of_a_prepared_dataset(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="out is a prepared dataset already"):
         prepared(tmp_path / "out", tmp_path / "again")
     with pytest.raises(ConfigError, match="positive is given for out, a prepared dataset"):
-        read(tmp_path / "out", positive="rating >= 4")
+        Interactions.read(tmp_path / "out", positive="rating >= 4")
     with pytest.raises(ConfigError, match="duplicates is given for out, a prepared dataset"):
-        read(tmp_path / "out", duplicates="sum")
+        Interactions.read(tmp_path / "out", duplicates="sum")
     with pytest.raises(ConfigError, match="strict is given for out, a prepared dataset"):
-        read(tmp_path / "out", strict=True)
-    assert read(tmp_path / "out", duplicates="first", strict=False).n_users == 3
+        Interactions.read(tmp_path / "out", strict=True)
+    assert Interactions.read(tmp_path / "out", duplicates="first", strict=False).n_users == 3
 
 
 @pytest.mark.parametrize("damage", ["missing", "corrupt"])
@@ -283,7 +288,7 @@ def test_a_partition_that_is_missing_or_corrupt_is_named(damage: str, tmp_path: 
         content[20] ^= 1
         part.write_bytes(bytes(content))
     with pytest.raises(ArtifactError, match=r"part-00001\.parquet"):
-        read(tmp_path / "out")
+        Interactions.read(tmp_path / "out")
     if damage == "missing":  # is noticed before anything is read
         with pytest.raises(ArtifactError, match=r"lacks part-00001\.parquet"):
             PartitionedLog.open(tmp_path / "out")
@@ -296,7 +301,7 @@ def test_a_partition_that_is_missing_or_corrupt_is_named(damage: str, tmp_path: 
 _CHILD = """
 import os, signal, sys, resource
 import numpy as np, pyarrow as pa
-from infrec.data.arrow import from_numpy
+from infrec.data.vocabulary import from_numpy
 from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource
 from infrec.errors import InfrecError
@@ -327,7 +332,7 @@ def test_a_full_disk_or_a_kill_leaves_the_old_dataset(how: str, limit: int, tmp_
         assert ran.returncode == -signal.SIGKILL
     else:
         assert "failed" in ran.stdout and "what was there before is intact" in ran.stdout, ran.stderr
-    same(read(tmp_path / "out"), old)
+    same(Interactions.read(tmp_path / "out"), old)
     visible = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
     assert sorted(visible) == ["out", "r.csv"]
     prepared(tmp_path / "r.csv", tmp_path / "out")

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infrec.data import archives, publishers
+from infrec.data import Interactions, archives, publishers
 from infrec.data.archives import Folder, Zip
 from infrec.data.datasets import load
 from infrec.data.publishers import GENRES_100K, NetflixSource
-from infrec.data.read import read
 from infrec.errors import DataError
 
 FLAGS = "|".join("1" if genre in ("Animation", "Comedy") else "0" for genre in GENRES_100K)
@@ -85,21 +84,21 @@ def test_folders_and_archives(
         zipped(tmp_path / "a.zip", files),
         zipped(tmp_path / "b.zip", files, ""),
     ):
-        log = read(place)
+        log = Interactions.read(place)
         assert log.users.ids.to_pylist() == users and log.items.ids.to_pylist() == items
         assert (None if log.titles is None else log.titles.to_pylist()) == titles
         assert log.time is not None and log.report is not None and not log.report.dropped
 
 
 def test_genres(tmp_path: Path) -> None:
-    one = read(folder(tmp_path / "a", ML_100K)).item_info
+    one = Interactions.read(folder(tmp_path / "a", ML_100K)).item_info
     assert one is not None and one.column("genres")[0].as_py() == "Animation|Comedy"
-    two = read(folder(tmp_path / "b", ML_1M)).item_info
+    two = Interactions.read(folder(tmp_path / "b", ML_1M)).item_info
     assert two is not None and two.column("genres").to_pylist() == ["Musical", "Drama|War"]
 
 
 def test_half_stars_and_positive(tmp_path: Path) -> None:
-    assert read(folder(tmp_path, ML_25M), positive="rating >= 3.5").n_interactions == 2
+    assert Interactions.read(folder(tmp_path, ML_25M), positive="rating >= 3.5").n_interactions == 2
 
 
 def test_amazon_and_douban(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +106,7 @@ def test_amazon_and_douban(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ratings = b"B00005N7P0,AH2IFH762VY5U,5.0,1005177600\n0123456789,A3JPFWKS83R49V,3.0,1174694400\n"
     folder(tmp_path, {"magazine.csv": ratings, "douban.dat": b"1\t1630\t4\n1\t1181\t4\n2\t1630\t5\n"})
     monkeypatch.setenv("INFREC_DATA", str(tmp_path))
-    for log in (load("magazine"), read(tmp_path / "magazine.csv")):
+    for log in (load("magazine"), Interactions.read(tmp_path / "magazine.csv")):
         assert log.items.ids.to_pylist() == ["0123456789", "B00005N7P0"]
         assert log.users.ids.to_pylist() == ["A3JPFWKS83R49V", "AH2IFH762VY5U"]
     assert load("douban").n_interactions == 3
@@ -131,7 +130,7 @@ def test_netflix_does_not_depend_on_chunks(tmp_path: Path, chunk: int) -> None:
 
 def test_netflix_ragged_and_broken(tmp_path: Path) -> None:
     ragged = b"1:\n5,3,2005-01-01\n6,3\n7,3,2005-01-01\n2:\n8,1,2005-01-01,9\n9,1,2005-01-01\n"
-    log = read(folder(tmp_path / "a", {"combined_data_1.txt": ragged}) / "combined_data_1.txt")
+    log = Interactions.read(folder(tmp_path / "a", {"combined_data_1.txt": ragged}) / "combined_data_1.txt")
     assert log.report is not None and log.report.dropped == {"ragged row": 2}
     assert log.matrix.toarray().tolist() == [[1, 0], [1, 0], [0, 1]] and log.users.ids.to_pylist() == [
         5,
@@ -143,7 +142,7 @@ def test_netflix_ragged_and_broken(tmp_path: Path) -> None:
         (b"1:\nfive,3,2005-01-01\n", "something else"),
     ):
         with pytest.raises(DataError, match=says):
-            read(folder(tmp_path / "b", {"combined_data_1.txt": content}))
+            Interactions.read(folder(tmp_path / "b", {"combined_data_1.txt": content}))
     assert publishers.COLUMNS == ("user", "item", "rating", "date")
 
 
@@ -153,7 +152,7 @@ def test_names_that_leave_the_archive_are_never_used(tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "evil.zip", "w") as out:
             out.writestr(evil, ML_25M["ratings.csv"])
         with pytest.raises(DataError, match="without a known publisher"):
-            read(tmp_path / "evil.zip")
+            Interactions.read(tmp_path / "evil.zip")
     assert [path.name for path in tmp_path.iterdir()] == ["evil.zip"]  # nothing was extracted
 
 
@@ -162,7 +161,7 @@ def test_bombs_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path = zipped(tmp_path / "bomb.zip", {"ratings.csv": bomb})
     assert path.stat().st_size < 200_000
     with pytest.raises(DataError, match="not opened"):
-        read(path)
+        Interactions.read(path)
     monkeypatch.setattr(archives, "SMALL", 1 << 30)
     with pytest.raises(DataError, match="expected at most"):
         Zip(path, limit=1 << 20).open("ratings.csv")
@@ -187,12 +186,12 @@ def test_damaged_members(tmp_path: Path) -> None:
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(bytes(data))
     with pytest.raises(DataError, match=r"damaged|not a whole|cannot be read"):
-        read(path)
+        Interactions.read(path)
     path.write_bytes(bytes(data[: len(data) // 2]))
     with pytest.raises(DataError, match="not a whole zip"):
-        read(path)
+        Interactions.read(path)
     buffer = io.BytesIO()
     zipfile.ZipFile(buffer, "w").close()
     path.write_bytes(buffer.getvalue())
     with pytest.raises(DataError, match="without a known publisher"):
-        read(path)
+        Interactions.read(path)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.data.columns import Condition
-from infrec.data.read import from_frame, read, sources
+from infrec.data.read import sources
 from infrec.errors import ConfigError, DataError
 
 ROWS = [(7, 30, 4, 100), (7, 10, 5, 200), (3, 30, 1, 50), (12, 20, 3, 75), (3, 10, 2, 60)]
@@ -58,10 +58,10 @@ def check(log: Interactions) -> None:
 )
 def test_text_formats(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    check(read(tmp_path / name))
+    check(Interactions.read(tmp_path / name))
     for ending, pack in ((".gz", gzip.compress), (".bz2", bz2.compress)):
         (tmp_path / (name + ending)).write_bytes(pack(text.encode()))
-        check(read(tmp_path / (name + ending)))
+        check(Interactions.read(tmp_path / (name + ending)))
 
 
 def test_line_breaks_in_quotes_where_a_block_ends(tmp_path: Path) -> None:
@@ -69,18 +69,18 @@ def test_line_breaks_in_quotes_where_a_block_ends(tmp_path: Path) -> None:
     users = [f"user {n}" + "\nand more" * 500 for n in range(2500)]
     (tmp_path / "a.csv").write_text("user,item\n" + "".join(f'"{user}",1\n' for user in users))
     assert (tmp_path / "a.csv").stat().st_size > 9 << 20
-    log = read(tmp_path / "a.csv", strict=True)
+    log = Interactions.read(tmp_path / "a.csv", strict=True)
     assert sorted(log.users.ids.to_pylist()) == sorted(users)
-    blocks = [(len(table), dict(unread)) for table, unread in sources(tmp_path / "a.csv")[0].blocks(["user"])]
-    assert blocks == [(2500, {})]
+    tables = sources(tmp_path / "a.csv")[0].tables(["user"], rows=1 << 20)
+    assert [(len(table), ragged) for table, ragged in tables] == [(2500, 0)]
 
 
 def test_positions_and_a_header_of_unknown_names(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("who,what\na,1\nb,2\n")
-    assert read(path, user=0, item=1).users.ids.to_pylist() == ["a", "b"]
+    assert Interactions.read(path, user=0, item=1).users.ids.to_pylist() == ["a", "b"]
     path.write_text("who,what\na,x\nb,2\n")  # nothing tells this first line from a row
-    assert read(path, user=0, item=1).n_users == 3
+    assert Interactions.read(path, user=0, item=1).n_users == 3
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_positions_and_a_header_of_unknown_names(tmp_path: Path) -> None:
 def test_titles_and_genres_of_any_type(tmp_path: Path, genres: pa.Array, expected: list[str | None]) -> None:
     table = pa.table({"user": [1, 1, 2], "item": [1, 2, 3], "title": genres, "genres": genres})
     pq.write_table(table, tmp_path / "a.parquet")
-    found = [read(tmp_path / "a.parquet"), from_frame(table)]
-    found.append(from_frame(table.select(["user", "item"]), items=table.drop_columns("user")))
+    found = [Interactions.read(tmp_path / "a.parquet"), Interactions.from_frame(table)]
+    found.append(Interactions.from_frame(table.select(["user", "item"]), items=table.drop_columns("user")))
     for log in found:
         assert log.item_info is not None
         assert log.item_info.to_pydict() == {"title": expected, "genres": expected}
@@ -109,13 +109,13 @@ def test_a_directory_with_and_without_dictionaries(tmp_path: Path) -> None:
     for number, kind in enumerate((users, users.dictionary_encode(), users.cast(pa.large_string()))):
         rows = pa.table({"user": kind, "item": pa.array([0, 0, 1]) if number else [5, 5, 6]})
         pq.write_table(rows, tmp_path / f"{number}.parquet")
-    log = read(tmp_path)
+    log = Interactions.read(tmp_path)
     assert log.users.ids.to_pylist() == ["a", "b"] and log.items.ids.to_pylist() == [0, 1, 5, 6]
     assert log.report is not None and log.report.rows == 9 and log.matrix.nnz == 6
     for number, day in ((1, "day=1"), (0, "day=2"), (2, "day=3")):  # Arrow guesses from the first: dictionary
         (tmp_path / day).mkdir()
         (tmp_path / f"{number}.parquet").rename(tmp_path / day / "log.parquet")
-    tables = [table for table, _ in sources(tmp_path)[0].blocks(["user", "item"])]
+    tables = [table for table, _ in sources(tmp_path)[0].tables(["user", "item"], rows=4)]
     assert pa.concat_tables(tables).column("user").to_pylist() == ["a", "b", "a"] * 3
 
 
@@ -125,7 +125,7 @@ def test_a_directory_with_numbers_and_texts_names_the_column_and_two_files(tmp_p
         (tmp_path / name).mkdir()
         pq.write_table(rows, tmp_path / name / "log.parquet")
     with pytest.raises(DataError, match=r"'user' is int64 in a/log\.parquet and string in c/log\.parquet"):
-        read(tmp_path)
+        Interactions.read(tmp_path)
 
 
 def frame() -> pd.DataFrame:
@@ -135,21 +135,21 @@ def frame() -> pd.DataFrame:
 def test_parquet_file_and_directory(tmp_path: Path) -> None:
     table = pa.Table.from_pandas(frame())
     pq.write_table(table, tmp_path / "log.parquet")
-    check(read(tmp_path / "log.parquet"))
+    check(Interactions.read(tmp_path / "log.parquet"))
     folder = tmp_path / "parts"
     (folder / "sub").mkdir(parents=True)
     pq.write_table(table.slice(0, 2), folder / "part-0.parquet")
     pq.write_table(table.slice(2), folder / "sub" / "part-1.parquet")
     (folder / "_SUCCESS").touch()
     (folder / "README.md").write_text("not data")
-    check(read(folder))
+    check(Interactions.read(folder))
 
 
 def test_hive_folders_are_columns(tmp_path: Path) -> None:
     for part, rows in (("train", slice(0, 3)), ("test", slice(3, 5))):
         (tmp_path / f"split={part}").mkdir()
         pq.write_table(pa.Table.from_pandas(frame().iloc[rows]), tmp_path / f"split={part}" / "0.parquet")
-    log = read(tmp_path)
+    log = Interactions.read(tmp_path)
     assert log.parts is not None
     assert {name: part.nnz for name, part in log.parts.items()} == {"train": 3, "val": 0, "test": 2}
 
@@ -167,16 +167,20 @@ class Stream:
 def test_frames() -> None:
     table = pa.Table.from_pandas(frame())
     for given_frame in (frame(), table, Stream(table), {name: frame()[name].tolist() for name in frame()}):
-        check(from_frame(given_frame))
+        check(Interactions.from_frame(given_frame))
     renamed = frame().rename(columns={"user": "wer", "item": "was"})
     check(Interactions.from_frame(renamed, user="wer", item="was"))
-    check(from_frame(frame().astype({"user": "category", "item": "float64", "timestamp": "datetime64[ns]"})))
+    check(
+        Interactions.from_frame(
+            frame().astype({"user": "category", "item": "float64", "timestamp": "datetime64[ns]"})
+        )
+    )
     with pytest.raises(DataError, match="Arrow C stream"):
-        from_frame([1, 2, 3])
+        Interactions.from_frame([1, 2, 3])
 
 
 def test_strings_of_a_frame_stay_strings() -> None:
-    log = from_frame({"user": ["1", "2"], "item": ["b", "a"]})
+    log = Interactions.from_frame({"user": ["1", "2"], "item": ["b", "a"]})
     assert log.users.ids.to_pylist() == ["1", "2"]
 
 
@@ -211,7 +215,9 @@ def test_csr_is_copied_and_checked() -> None:
     ],
 )
 def test_positive(positive: str, kept: int) -> None:
-    log = from_frame(frame(), positive=positive, strict=True)  # what was asked for is not what strict refuses
+    log = Interactions.from_frame(
+        frame(), positive=positive, strict=True
+    )  # what was asked for is not what strict refuses
     assert log.n_interactions == kept
     assert log.report is not None and sum(log.report.dropped.values()) == 5 - kept
 
@@ -226,7 +232,7 @@ def test_positive_is_not_a_language(text: str) -> None:
 
 def test_positive_on_a_missing_column() -> None:
     with pytest.raises(DataError, match="no column 'price'"):
-        from_frame(frame(), positive="price > 1")
+        Interactions.from_frame(frame(), positive="price > 1")
 
 
 def test_weights_duplicates_and_parts() -> None:
@@ -234,7 +240,7 @@ def test_weights_duplicates_and_parts() -> None:
         "user": ["a", "a", "a", "b"], "item": ["x", "x", "y", "x"], "weight": [2.0, 3.0, 1.0, 4.0],
         "split": ["train", "test", "validation", "TRAIN"], "time": [5, 6, 7, 8],
     }  # fmt: skip
-    first, summed = from_frame(table), from_frame(table, duplicates="sum")
+    first, summed = Interactions.from_frame(table), Interactions.from_frame(table, duplicates="sum")
     assert first.matrix.toarray().tolist() == [[2, 1], [4, 0]]
     assert summed.matrix.toarray().tolist() == [[5, 1], [4, 0]]
     assert first.time is not None and first.time.tolist() == [5, 7, 8]
@@ -245,20 +251,20 @@ def test_weights_duplicates_and_parts() -> None:
     assert first.report is not None and first.report.dropped == {"repeated (user, item) pair": 1}
     assert summed.report is not None and not summed.report.dropped and "summed" in summed.report.notes[0]
     with pytest.raises(DataError, match="1 × repeated"):
-        from_frame(table, strict=True)
+        Interactions.from_frame(table, strict=True)
     with pytest.raises(ConfigError, match="'first' or 'sum'"):
-        from_frame(table, duplicates="last")
+        Interactions.from_frame(table, duplicates="last")
 
 
 def test_ratings_are_never_weights_and_numbered_splits_count() -> None:
-    log = from_frame({"user": [1, 2], "item": [1, 1], "rating": [5, 3], "split": [0, 2]})
+    log = Interactions.from_frame({"user": [1, 2], "item": [1, 1], "rating": [5, 3], "split": [0, 2]})
     assert not log.weighted and log.parts is not None
     assert [log.parts[name].nnz for name in ("train", "val", "test")] == [1, 0, 1]
 
 
 def test_the_parts_of_a_split_have_several_names() -> None:
     names = ["train", "Training", "val", "valid", "validation", "dev", "test", " testing "]
-    log = from_frame({"user": range(8), "item": [1] * 8, "split": names})
+    log = Interactions.from_frame({"user": range(8), "item": [1] * 8, "split": names})
     assert log.parts is not None
     rows = {name: part.nonzero()[0].tolist() for name, part in log.parts.items()}
     assert rows == {"train": [0, 1], "val": [2, 3, 4, 5], "test": [6, 7]}
@@ -268,15 +274,17 @@ def test_titles_from_an_items_table_or_the_log_itself(tmp_path: Path) -> None:
     items = pa.table(
         {"movieId": [30, 10, 99], "title": ["Thirty", "Ten", "Nobody's"], "genre": ["A", "B", "C"]}
     )
-    log = from_frame(frame(), items=items)
+    log = Interactions.from_frame(frame(), items=items)
     assert log.item_info is not None and log.titles is not None
     assert log.titles.to_pylist() == ["Ten", None, "Thirty"]
     assert log.item_info.column("genres").to_pylist() == ["B", None, "A"]
     assert log.report is not None and any("1 items of" in note for note in log.report.notes)
     (tmp_path / "i.csv").write_text('item,title\n10,"Ten, again"\n')
-    by_text = from_frame(frame(), items=tmp_path / "i.csv").titles
+    by_text = Interactions.from_frame(frame(), items=tmp_path / "i.csv").titles
     assert by_text is not None and by_text.to_pylist() == ["Ten, again", None, None]
-    own = from_frame({"user": [1, 2, 2], "item": ["b", "a", "b"], "title": ["B!", "A!", "other"]}).titles
+    own = Interactions.from_frame(
+        {"user": [1, 2, 2], "item": ["b", "a", "b"], "title": ["B!", "A!", "other"]}
+    ).titles
     assert own is not None and own.to_pylist() == ["A!", "B!"]
 
 
@@ -292,20 +300,20 @@ def test_titles_from_an_items_table_or_the_log_itself(tmp_path: Path) -> None:
     ],
 )
 def test_times_keep_their_order(values: list[Any], order: list[int]) -> None:
-    log = from_frame({"user": [1, 1, 1], "item": [1, 2, 3], "time": values})
+    log = Interactions.from_frame({"user": [1, 1, 1], "item": [1, 2, 3], "time": values})
     assert log.time is not None and np.argsort(log.time).tolist() == order
 
 
 def test_columns_by_name_and_position(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("wer,was,wann\nx,y,3\nz,y,4\n")
-    log = read(tmp_path / "a.csv", user="wer", item="was", time="wann")
+    log = Interactions.read(tmp_path / "a.csv", user="wer", item="was", time="wann")
     assert log.users.ids.to_pylist() == ["x", "z"] and log.time is not None
     (tmp_path / "b.csv").write_text("9,a,1\n8,b,1\n")
-    assert read(tmp_path / "b.csv", user=1, item=0).users.ids.to_pylist() == ["a", "b"]
+    assert Interactions.read(tmp_path / "b.csv", user=1, item=0).users.ids.to_pylist() == ["a", "b"]
     (tmp_path / "c.csv").write_text("ann,heat\nbob,alien\n")  # no header, no number
-    assert read(tmp_path / "c.csv", user="0", item="1").users.ids.to_pylist() == ["ann", "bob"]
+    assert Interactions.read(tmp_path / "c.csv", user="0", item="1").users.ids.to_pylist() == ["ann", "bob"]
     with pytest.raises(DataError, match="no column 'nobody'"):
-        read(tmp_path / "a.csv", user="nobody", item="was")
+        Interactions.read(tmp_path / "a.csv", user="nobody", item="was")
 
 
 ids = st.text(
@@ -321,7 +329,8 @@ def test_ids_do_not_depend_on_the_order_of_rows(pairs: list[tuple[str, str]], ra
     shuffled = pairs.copy()
     random.shuffle(shuffled)
     one, other = (
-        from_frame({"user": [u for u, _ in p], "item": [i for _, i in p]}) for p in (pairs, shuffled)
+        Interactions.from_frame({"user": [u for u, _ in p], "item": [i for _, i in p]})
+        for p in (pairs, shuffled)
     )
     assert one.users == other.users and one.items == other.items
     assert (one.matrix != other.matrix).nnz == 0
@@ -336,29 +345,29 @@ def test_ids_do_not_depend_on_the_order_of_rows(pairs: list[tuple[str, str]], ra
 
 @given(st.lists(st.tuples(st.integers(-(2**62), 2**62), st.integers(-3, 40)), min_size=1, max_size=40))
 def test_integer_ids_sort_as_numbers(pairs: list[tuple[int, int]]) -> None:
-    log = from_frame({"user": [u for u, _ in pairs], "item": [i for _, i in pairs]})
+    log = Interactions.from_frame({"user": [u for u, _ in pairs], "item": [i for _, i in pairs]})
     assert log.users.ids.to_pylist() == sorted({u for u, _ in pairs})
     assert log.items.ids.to_pylist() == sorted({i for _, i in pairs})
     assert log.n_interactions == len(set(pairs))
-    again = from_frame(log.to_table())
+    again = Interactions.from_frame(log.to_table())
     assert (again.matrix != log.matrix).nnz == 0 and again.users == log.users
 
 
 @pytest.mark.real_data
 def test_real_data(real_data: Path) -> None:
-    log = read(real_data / "ml-1m.parquet", items=real_data / "ml-1m-items.parquet")
+    log = Interactions.read(real_data / "ml-1m.parquet", items=real_data / "ml-1m-items.parquet")
     assert (log.n_users, log.n_items, log.n_interactions) == (6040, 3706, 1_000_209)
     assert (
         log.titles is not None and log.titles[0].as_py() == "Toy Story (1995)" and log.titles.null_count == 0
     )
     assert log.parts is not None and sum(part.nnz for part in log.parts.values()) == 1_000_209
-    magazine = read(real_data / "magazine.parquet")
+    magazine = Interactions.read(real_data / "magazine.parquet")
     assert (magazine.n_users, magazine.n_items) == (3092, 1305)
     assert magazine.report is not None and magazine.report.rows == 12_689
     assert magazine.report.dropped == {"repeated (user, item) pair": 472}
-    raw = read(real_data / "raw-amazon-magazine.csv.gz")
+    raw = Interactions.read(real_data / "raw-amazon-magazine.csv.gz")
     assert (
         raw.report is not None and raw.report.rows == 89_689 and raw.items.positions(["B00005N7P0"])[0] >= 0
     )
-    book = read(real_data / "raw-douban-book.dat.gz")
+    book = Interactions.read(real_data / "raw-douban-book.dat.gz")
     assert book.n_items == 6777

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infrec.data.read import read
+from infrec.data import Interactions
 from infrec.data.synthetic import DEMO, generate, tables, write_parquet
 from infrec.data.synthetic_world import BLOCK, World, alias_table
 from infrec.errors import ConfigError, DataError
@@ -77,7 +77,7 @@ def test_the_file_does_not_depend_on_chunks_or_threads(tmp_path: Path) -> None:
         assert pq.read_table(path).equals(made)
         assert pq.ParquetFile(path).metadata.row_group(0).num_rows == min(row_group, 60_000)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log-items.parquet", "log.parquet"]
-    log = read(tmp_path / "log.parquet", items=tmp_path / "log-items.parquet")
+    log = Interactions.read(tmp_path / "log.parquet", items=tmp_path / "log-items.parquet")
     assert log.n_interactions == 60_000 and log.titles is not None and log.titles.null_count == 0
     assert not tables(**size, seed=6)[0].equals(made)
 

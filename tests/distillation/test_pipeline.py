@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec.data import Interactions, Summary, datasets
-from infrec.data.read import read
 from infrec.distillation import distill
 from infrec.distillation.pipeline import held_out
 from infrec.distillation.settings import DistillSettings
@@ -138,7 +137,7 @@ class TestSummary:
 
     def test_any_reader_reads_it(self, summary: Summary, tmp_path: Path) -> None:
         summary.save(tmp_path / "s")
-        log = read(tmp_path / "s" / "interactions.parquet")
+        log = Interactions.read(tmp_path / "s" / "interactions.parquet")
         assert log.n_interactions == summary.n_interactions
 
     def test_string_ids_and_weights(self, small_log: Interactions, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from infrec.distillation.objective import Form
 from infrec.errors import ConfigError, DataError
 from infrec.models import InfiniteAE
 from infrec.splits import hide
-from infrec.splits.split import keep
+from infrec.splits.holdout import keep
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.data import Interactions, Vocabulary
-from infrec.data.read import read
 from infrec.errors import ConfigError, DataError, MemoryBudgetError
 from infrec.kernels import devices, nystrom
 from infrec.kernels.ntk import NTK
@@ -195,7 +194,7 @@ def test_a_thousand_centres_of_ml_1m(real_data: Path) -> None:
     from infrec.evaluation import evaluate
     from infrec.search import tune
 
-    split = holdout(read(real_data / "ml-1m.parquet"))
+    split = holdout(Interactions.read(real_data / "ml-1m.parquet"))
     model = tune(InfiniteAE(solver="nystrom", centres=1000), split, space={"reg": [5, 20]}).model
     assert model.selected["reg"] == 5
     found = evaluate(model, split, intervals=False).metrics

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infrec.data.read import read
+from infrec.data import Interactions
 from infrec.evaluation import evaluate
 from infrec.models import EASE, MF, InfiniteAE, PopRec
 from infrec.models.base import Recommender
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.real_data
 
 @pytest.fixture(scope="module")
 def ml_1m(real_data: Path) -> Split:
-    return holdout(read(real_data / "ml-1m.parquet"))
+    return holdout(Interactions.read(real_data / "ml-1m.parquet"))
 
 
 @pytest.fixture(scope="module")
 def magazine(real_data: Path) -> Split:
-    return holdout(read(real_data / "magazine.parquet"))
+    return holdout(Interactions.read(real_data / "magazine.parquet"))
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_magazine_golden(magazine: Split) -> None:
 
 
 def test_magazine_with_repeats_summed(real_data: Path) -> None:
-    split = holdout(read(real_data / "magazine.parquet", duplicates="sum"))
+    split = holdout(Interactions.read(real_data / "magazine.parquet", duplicates="sum"))
     found = metrics(InfiniteAE(reg=20).fit(split.train), split)
     golden = {"HR@10": 25.57, "HR@100": 61.10, "NDCG@10": 22.13}
     assert {name: found[name] for name in golden} == pytest.approx(golden, abs=0.02)

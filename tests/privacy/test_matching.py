@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
-from infrec.data.read import read
 from infrec.errors import ConfigError, DataError
 from infrec.privacy import groups, item_weights, match
 from infrec.privacy import matching as module
@@ -171,7 +170,7 @@ def test_ml_1m_gives_everybody_away(real_data) -> None:
     from infrec.samplers import sample
     from infrec.splits import holdout
 
-    log = holdout(read(real_data / "ml-1m.parquet"), seed=42).train
+    log = holdout(Interactions.read(real_data / "ml-1m.parquet"), seed=42).train
     for seed in (1, 2):
         released = sample(log, strategy="user-rns", users=3000, seed=seed)
         rows = log.users.positions(released.users.ids)

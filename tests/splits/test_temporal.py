@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
 from infrec.splits import ahead, periods
-from infrec.splits.split import keep
+from infrec.splits.holdout import keep
 
 
 def timed(matrix: object, time: list[int]) -> Interactions:

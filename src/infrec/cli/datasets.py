@@ -174,9 +174,8 @@ def prepare(
     from infrec.data.datasets import find_sources
     from infrec.data.partitioned import PartitionedLog
 
-    wanted = [str(name) for name in reading.columns.values() if name is not None]
     with console.bars() as progress:
-        rows, about_items = find_sources(source, wanted, progress)
+        rows, about_items = find_sources(source, reading, progress)
         needed = preparing.memory_needed(text=rows.from_text)
         machine.require_memory(needed, "preparing a dataset", "close other programs")
         preparing.prepare(rows, out, reading, about_items, progress=progress)
@@ -212,7 +211,7 @@ def describe() -> list[dict[str, Any]]:
 
     out = []
     for name, entry in datasets.entries.items():
-        path = "built in" if entry.kind == "generated" else datasets.locate(name)
+        path = "built in" if entry.generated else datasets.locate(name)
         out.append({"name": name, "description": entry.about, "found": None if path is None else str(path)})
     return out
 

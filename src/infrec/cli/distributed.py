@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
-from infrec import machine
+from infrec import artifacts, machine
 from infrec.cli import child_process, console, launchers
 from infrec.errors import InfrecError
 from infrec.kernels.collectives import Team, lost
@@ -36,9 +36,9 @@ def fit(
     processes: Processes,
 ) -> dict[str, Any] | None:
     """The document of a fit on the first process; None on the others, whose part is then done."""
-    from infrec.data.partitioned import is_partitioned
+    from infrec.data.partitioned import KIND
 
-    if not is_partitioned(data):
+    if artifacts.kind_of(data) != KIND:
         raise typer.BadParameter(
             f"{data} is not a prepared dataset, of which each process could read its part; make one with "
             f"`infrec datasets prepare {data} --out prepared`.",

@@ -18,7 +18,7 @@ import typer
 
 from infrec import models
 from infrec.cli import console
-from infrec.data.read_options import ReadOptions
+from infrec.data.columns import ReadOptions
 from infrec.progress import Progress, silent
 from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType

@@ -6,13 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from infrec.data.interactions import Interactions, ReadReport
+    from infrec.data.assemble import ReadReport
+    from infrec.data.interactions import Interactions
     from infrec.data.summary import Summary
     from infrec.data.vocabulary import Vocabulary
 
 _HOME = {
     "Interactions": "infrec.data.interactions",
-    "ReadReport": "infrec.data.interactions",
+    "ReadReport": "infrec.data.assemble",
     "Summary": "infrec.data.summary",
     "Vocabulary": "infrec.data.vocabulary",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, Protocol, cast
+from typing import IO, BinaryIO, Protocol, cast
 
 from infrec.errors import DataError
 
@@ -32,15 +32,9 @@ class Folder:
         self._path = path
 
     def names(self) -> list[str]:
-        inner = self._path / "training_set"
-        found = [
-            file
-            for folder in (self._path, inner)
-            if folder.is_dir()
-            for file in folder.iterdir()
-            if file.is_file()
-        ]
-        return sorted(file.relative_to(self._path).as_posix() for file in found)
+        folders = (folder for folder in (self._path, self._path / "training_set") if folder.is_dir())
+        files = (file for folder in folders for file in folder.iterdir() if file.is_file())
+        return sorted(file.relative_to(self._path).as_posix() for file in files)
 
     def open(self, name: str) -> BinaryIO:
         try:
@@ -125,9 +119,7 @@ class _Member(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         try:
             data = self._stream.read(self._limit - self._given + 1 if size < 0 else size)
-        except (zipfile.BadZipFile, EOFError, OSError) as error:
-            raise DataError(f"{self._name} is damaged ({error}); get it again.") from None
-        except Exception as error:  # zlib.error, which has no public base
+        except Exception as error:  # also zlib.error, which has no public base
             raise DataError(f"{self._name} is damaged ({error}); get it again.") from None
         self._given += len(data)
         if self._given > self._limit:
@@ -140,15 +132,3 @@ class _Member(io.RawIOBase):
         self._stream.close()
         self._archive.close()
         super().close()
-
-
-def read_text(files: Files, name: str, encoding: str, limit: int = 64 << 20) -> str:
-    """A small text file, whole."""
-    with files.open(name) as stream:
-        data: Any = stream.read(limit + 1)
-    if len(data) > limit:
-        raise DataError(f"{files.name}: {name} has more than {limit:,} bytes; expected a small file.")
-    try:
-        return str(data.decode(encoding))
-    except UnicodeDecodeError:
-        return str(data.decode("latin-1"))

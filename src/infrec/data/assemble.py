@@ -1,9 +1,10 @@
-"""Columns become `Interactions`: unusable rows dropped and counted, ids numbered, repeats merged."""
+"""Rows of a source become the fields of `Interactions`: ids numbered, rows sorted, repeated pairs merged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -11,82 +12,95 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from infrec.data import columns as col
-from infrec.data.arrow import constant, from_numpy, to_numpy
-from infrec.data.interactions import PARTS, Interactions, ReadReport
-from infrec.data.parsing import is_text, texts, whole
-from infrec.data.read_options import Duplicates, ReadOptions
-from infrec.data.row_rules import Rules, at, counts
+from infrec.data.columns import Duplicates, ReadOptions
+from infrec.data.parsing import decoded, is_text, texts, whole
+from infrec.data.row_rules import Rules
 from infrec.data.sources import Source
-from infrec.data.vocabulary import Vocabulary
+from infrec.data.vocabulary import Vocabulary, constant, from_numpy, to_numpy
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-REPEATED = "repeated (user, item) pair"
+PARTS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class ReadReport:
+    """Report of a reader: `rows` read, `kept` as interactions, and why the others were not.
+
+    Args:
+        source: Name of the file or frame.
+        rows: How many rows it had.
+        kept: How many of them became interactions.
+        dropped: How many rows were left out, by reason.
+        notes: Sentences about choices that the reader made by itself.
+    """
+
+    source: str = ""
+    rows: int = 0
+    kept: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)  # reason → count
+    notes: tuple[str, ...] = ()
+
+
+class Fields(TypedDict):
+    """Arguments of `Interactions`, as a reader gives them."""
+
+    matrix: sp.csr_array
+    users: Vocabulary
+    items: Vocabulary
+    time: NDArray[np.int64] | None
+    item_info: pa.Table | None
+    parts: Mapping[str, sp.csr_array] | None
+    report: ReadReport | None
 
 
 def assemble(
     source: Source, options: ReadOptions, items: Source | None = None, progress: Progress = silent
-) -> Interactions:
-    """Read a source into `Interactions`."""
-    rules = Rules(source, options)
-    roles, notes = rules.roles, rules.notes
-    progress(f"reading {source.name}", 0, 3)
-    table, unread = source.load(rules.wanted, plain=rules.plain)
-    progress(f"reading {source.name}", 1, 3)
-    if table.num_rows == 0 and not unread:
-        raise DataError(f"{source.name} has columns but no rows; expected at least one interaction.")
-    found = rules.apply(table, unread, from_text=source.from_text)
-    rows, weight, time = found.rows, found.weight, found.time
-    if not rows.keep.any():
-        raise DataError(
-            f"none of the {rows.total:,} rows of {source.name} can be used: {counts(rows.dropped)}."
-        )
-    table = table.select([roles[role] for role in ("title", "genres") if role in roles])  # the rest may go
-
-    progress(f"reading {source.name}", 2, 3)
-    kept = found.kept
-    users, user_vocabulary = number(at(found.users, kept), found.user_ids)
-    columns, item_vocabulary = number(at(found.items, kept), found.item_ids)
-    shape = (len(user_vocabulary), len(item_vocabulary))
-    info = own_info(table, roles, kept, columns, shape[1])
-    if items is not None:
-        info = item_info(items, item_vocabulary, options.item, notes)
+) -> Fields:
+    """Read a source at once; what is known about `items` beside it is joined."""
+    rules, stage = Rules(source, options), f"reading {source.name}"
+    progress(stage, 0, 3)
+    table, ragged = next(source.tables(rules.wanted, rules.plain))
+    progress(stage, 1, 3)
+    if not table.num_rows and not ragged:
+        raise rules.unusable()
+    rows = rules.apply(table, ragged, from_text=source.from_text)
+    if not len(rows.users):
+        raise rules.unusable()
+    del table  # but for titles and genres
+    progress(stage, 2, 3)
+    users, user_ids = number(rows.users, rows.user_ids)
+    columns, item_ids = number(rows.items, rows.item_ids)
+    shape = (len(user_ids), len(item_ids))
+    if items is None:
+        info = rows.info(columns, shape[1])
+    else:
+        info = item_info(items, item_ids, options.item, rules.notes)
     order = by_user_and_item(users, columns, shape)
     users, columns = users[order], columns[order]
-    weight = None if weight is None else at(weight, kept)[order]
+    weight, part = (rows.others[name][order] if name in rows.others else None for name in ("weight", "part"))
     matrix, first = merge(users, columns, weight, shape, options.duplicates)
-    if repeats := len(order) - len(first):
-        if options.duplicates == "first":
-            rows.dropped[REPEATED] = repeats
-        else:
-            notes.append(f"{repeats:,} repeated (user, item) pairs were summed")
-    refused = {reason: count for reason, count in rows.dropped.items() if reason != rules.unwanted}
-    if options.strict and refused:
-        raise DataError(
-            f"{source.name}: strict reading refuses rows that would be dropped: {counts(refused)}."
-        )
+    rules.settle(len(order) - len(first), user_ids, item_ids)
     parts = None
-    if found.part is not None:
-        label = at(found.part, kept)[order]
+    if part is not None:
         parts = {}
         for place, name in enumerate(PARTS):
-            inside = np.flatnonzero(label == place)
+            inside = np.flatnonzero(part == place)
             own = None if weight is None else weight[inside]
             parts[name] = merge(users[inside], columns[inside], own, shape, options.duplicates)[0]
-    notes += normal_form_notes(user_vocabulary, "user") + normal_form_notes(item_vocabulary, "item")
-    progress(f"reading {source.name}", 3, 3)
-    return Interactions(
-        matrix=matrix,
-        users=user_vocabulary,
-        items=item_vocabulary,
-        time=None if time is None else at(time, kept)[order[first]],
-        item_info=info,
-        parts=parts,
-        report=ReadReport(source.name, rows.total, matrix.nnz, rows.dropped, tuple(notes)),
-    )
+    progress(stage, 3, 3)
+    return {
+        "matrix": matrix,
+        "users": user_ids,
+        "items": item_ids,
+        "time": rows.others["time"][order[first]] if "time" in rows.others else None,
+        "item_info": info,
+        "parts": parts,
+        "report": ReadReport(source.name, rules.total, matrix.nnz, rules.dropped, tuple(rules.notes)),
+    }
 
 
 def item_info(
@@ -100,20 +114,16 @@ def item_info(
             f"{source.name} has no column recognised as the item; it has {col.listed(source.columns)}."
         )
     col.once(source.columns, source.columns, source.name)
-    table, _ = source.load(source.columns, plain=source.columns)
+    table, _ = next(source.tables(source.columns, plain=source.columns))
     listed = Vocabulary.of(whole(table.column(key)))
-    if len(listed):
-        at = listed.positions(vocabulary.ids)
-    else:
-        at = np.full(len(vocabulary), -1, np.int64)
+    at = listed.positions(vocabulary.ids) if len(listed) else np.full(len(vocabulary), -1, np.int64)
     known = pc.greater_equal(from_numpy(at), constant(0, pa.int64()))
     rows = pc.if_else(known, from_numpy(at), pa.nulls(1, pa.int64())[0])
     named = {col.find(role, source.columns): role for role in ("title", "genres")}
     out: dict[str, pa.Array] = {}
     for name in source.columns:
         if name != key:
-            values = whole(table.column(name))
-            values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+            values = decoded(whole(table.column(name)))
             readable = name in named or is_text(values.type)
             out[named.get(name) or name] = (texts(values) if readable else values).take(rows)
     if notes is not None:
@@ -125,7 +135,7 @@ def item_info(
 
 
 def number(codes: NDArray[np.integer], ids: pa.Array) -> tuple[NDArray[np.int32], Vocabulary]:
-    """Codes renumbered to the sorted ids that really occur."""
+    """Codes renumbered to the sorted ids that really occur; and these."""
     present = np.zeros(len(ids), bool)
     present[codes] = True
     order = to_numpy(pc.sort_indices(ids)).astype(np.int64)  # UTF-8 sorts by code point
@@ -165,11 +175,8 @@ def merge(
     first = np.flatnonzero(begins_pair(u, i))
     if how == "sum" and len(first) < len(u):
         with np.errstate(over="ignore"):
-            data = (
-                np.diff(np.append(first, len(u))).astype(np.float32)
-                if w is None
-                else np.add.reduceat(w, first)
-            )
+            counts = np.diff(np.append(first, len(u))).astype(np.float32)
+            data = counts if w is None else np.add.reduceat(w, first)
         if not np.isfinite(data).all():
             raise DataError(
                 "the weights of a repeated (user, item) pair add up to more than 3.4e38; expected sums that "
@@ -196,36 +203,3 @@ def sorted_csr(
     matrix = sp.csr_array((weight, item.astype(indptr.dtype, copy=False), indptr), shape=shape)
     matrix.has_sorted_indices = matrix.has_canonical_format = True
     return matrix
-
-
-def own_info(
-    table: pa.Table,
-    roles: Mapping[str, str],
-    kept: NDArray[np.intp] | None,
-    items: NDArray[np.int32],
-    n_items: int,
-) -> pa.Table | None:
-    """Titles and genres that stand in the log itself: those of each item's first row."""
-    if not table.num_columns:
-        return None
-    first = np.zeros(n_items, np.int64)
-    first[items[::-1]] = np.arange(len(items))[::-1]  # the last write wins: the first row
-    first = first if kept is None else kept[first]
-    out = {}
-    for role in ("title", "genres"):
-        if role in roles:
-            out[role] = texts(whole(table.column(roles[role])).take(from_numpy(first)))
-    return pa.table(out)
-
-
-def normal_form_notes(vocabulary: Vocabulary, what: str) -> list[str]:
-    """Two ids that look the same are two ids; the reader says so."""
-    if not is_text(vocabulary.ids.type):
-        return []
-    unusual = vocabulary.ids.filter(pc.invert(pc.string_is_ascii(vocabulary.ids)))
-    if not len(unusual):
-        return []
-    alike = len(unusual) - len(pc.unique(pc.utf8_normalize(unusual, form="NFC")))
-    return (
-        [f"{alike:,} {what} ids differ from another only in Unicode normal form; kept apart"] if alike else []
-    )

@@ -1,4 +1,4 @@
-"""Which column means what: names that are recognised, and the condition that makes a row an interaction."""
+"""How a table of interactions is to be read: which column means what, and which rows count."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from infrec.errors import ConfigError, DataError
+from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+Duplicates = Literal["first", "sum"]
 
 # Normalised names (lower case, without blanks and punctuation) per role, the most telling first.
 _NAMES = {
@@ -37,6 +40,44 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
 _CONDITION = re.compile(
     r"\s*(?:`([^`]+)`|([^\s<>=!`]+))\s*(>=|<=|==|!=|=|>|<)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*"
 )
+
+
+@dataclass(frozen=True)
+class ReadOptions(Settings):
+    """Columns by name or position where they are not recognised, and which rows count."""
+
+    user: str | int | None = setting(None, "column of user ids")
+    item: str | int | None = setting(None, "column of item ids")
+    rating: str | int | None = setting(None, "column of ratings")
+    time: str | int | None = setting(None, "column of times")
+    weight: str | int | None = setting(None, "column of weights")
+    positive: str | None = setting(None, 'which rows count as interactions, such as "rating >= 4"')
+    duplicates: Duplicates = setting("first", "repeated pairs: keep the first, or sum")
+    strict: bool = setting(False, "refuse damaged rows instead of dropping and counting them")
+    by_row: bool = setting(False, "judge every row by itself alone, as ε and δ need")
+
+    @property
+    def columns(self) -> dict[str, str | int]:
+        """The column given for each role that one is given for."""
+        given = {role: getattr(self, role) for role in ("user", "item", "rating", "time", "weight")}
+        return {role: name for role, name in given.items() if name is not None}
+
+    def roles(self, columns: Sequence[str], source: str) -> dict[str, str]:
+        """Role → column, from what is given and what is recognised; user and item must be found."""
+        found = {role: named(name, role, columns, source) for role, name in self.columns.items()}
+        for role in ALIASES:
+            free = [column for column in columns if column not in found.values()]
+            if role not in found and (column := find(role, free)) is not None:
+                found[role] = column
+        for role in ("user", "item"):
+            if role not in found:
+                raise DataError(
+                    f"{source} has no column that is recognised as the {role}; it has {listed(columns)}: "
+                    f"name one of these with {role}=."
+                )
+        if found["user"] == found["item"]:
+            raise DataError(f"{source}: user and item are both {found['user']!r}; expected two columns.")
+        return found
 
 
 @dataclass(frozen=True)
@@ -98,28 +139,6 @@ def named(given: str | int, role: str, columns: Sequence[str], source: str) -> s
     raise DataError(
         f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one with {role}=."
     )
-
-
-def roles(columns: Sequence[str], given: Mapping[str, str | int | None], source: str) -> dict[str, str]:
-    """Role → column, from what the user named and what is recognised; user and item must be found."""
-    found: dict[str, str] = {}
-    for role, name in given.items():
-        if name is not None:
-            found[role] = named(name, role, columns, source)
-    for role in ALIASES:
-        if role not in found:
-            free = [column for column in columns if column not in found.values()]
-            if (column := find(role, free)) is not None:
-                found[role] = column
-    for role in ("user", "item"):
-        if role not in found:
-            raise DataError(
-                f"{source} has no column that is recognised as the {role}; it has {listed(columns)}: "
-                f"name one of these with {role}=."
-            )
-    if found["user"] == found["item"]:
-        raise DataError(f"{source}: user and item are both {found['user']!r}; expected two columns.")
-    return found
 
 
 def once(wanted: Sequence[str], columns: Sequence[str], source: str) -> None:

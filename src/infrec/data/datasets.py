@@ -6,20 +6,24 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infrec.data import publishers
 from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import assemble
+from infrec.data.columns import ReadOptions
 from infrec.data.download import fetch, verify
 from infrec.data.interactions import Interactions
-from infrec.data.read import items_source, read, sources
-from infrec.data.read_options import ReadOptions
+from infrec.data.read import items_source, sources
 from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _GROUPLENS = "https://files.grouplens.org/datasets/movielens/"
 _MCAULEY = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall/"
@@ -31,6 +35,8 @@ class Entry:
 
     url, file: where the publisher has it and what it is called in the cache. md5: as the publisher states it;
     md5_url: where the publisher states it. manual: where to get it when it has no direct download.
+    header: the columns of its text files that have no header line; endings: of which files that is so.
+    generated: whether it is made on the spot.
     """
 
     name: str
@@ -39,8 +45,10 @@ class Entry:
     file: str | None = None
     md5: str | None = None
     md5_url: str | None = None
-    kind: str = "archive"
     manual: str = ""
+    header: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    generated: bool = False
     limit: int = 4 << 30
 
 
@@ -49,9 +57,14 @@ def _movielens(size: str, about: str, md5: str) -> Entry:
     return Entry(f"ml-{size}", about, url, f"ml-{size}.zip", md5, url + ".md5")
 
 
+def _douban(name: str, about: str) -> Entry:
+    manual = "ask the authors of the Douban dataset for its ratings"
+    return Entry(name, about, manual=manual, header=("user", "item", "rating"), endings=(".dat", ".tsv"))
+
+
 # The MD5s are those that GroupLens publishes beside each archive (ml-*.zip.md5).
 _ENTRIES = (
-    Entry("demo", "invented films: 1,000 users × 500 films, made on the spot", kind="generated"),
+    Entry("demo", "invented films: 1,000 users × 500 films, made on the spot", generated=True),
     _movielens("100k", "MovieLens 100K: 943 users × 1,682 films", "0e33842e24a9c977be4e0107933c0723"),
     _movielens("1m", "MovieLens 1M: 6,040 users × 3,706 films", "c4d9eecfca2ab87c1945afe126590906"),
     _movielens("20m", "MovieLens 20M: 138,493 users × 26,744 films", "cd245b17a1ae2cc31bb14903e1204af3"),
@@ -61,24 +74,14 @@ _ENTRIES = (
         "Amazon Magazine Subscriptions (2018), ratings only",
         f"{_MCAULEY}Magazine_Subscriptions.csv",
         "Magazine_Subscriptions.csv",
-        kind="amazon",
+        header=("item", "user", "rating", "timestamp"),
+        endings=(".csv",),
     ),
-    Entry(
-        "douban",
-        "Douban films",
-        kind="douban",
-        manual="ask the authors of the Douban dataset for its ratings",
-    ),
-    Entry(
-        "douban-book",
-        "Douban books",
-        kind="douban",
-        manual="ask the authors of the Douban dataset for its ratings",
-    ),
+    _douban("douban", "Douban films"),
+    _douban("douban-book", "Douban books"),
     Entry(
         "netflix",
         "Netflix prize: 480,189 users × 17,770 films, 100 million ratings",
-        kind="netflix",
         manual="get the Netflix prize data (combined_data_*.txt and movie_titles.csv) from Kaggle",
     ),
 )
@@ -87,32 +90,60 @@ _FORMS = (".parquet", "", ".zip", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".dat", 
 
 
 def load(
-    name_or_path: str | os.PathLike[str], *, progress: Progress = silent, **options: Any
+    name_or_path: str | os.PathLike[str], *, items: Any = None, progress: Progress = silent, **options: Any
 ) -> Interactions:
     """A dataset by its registered name, or a file or directory by its path; options are those of `read`."""
     name = os.fspath(name_or_path)
-    entry = entries.get(name)
-    if entry is None:
+    if name not in entries:
         if not Path(name).expanduser().exists() and os.sep not in name and "." not in name:
             raise DataError(
                 f"there is no file and no dataset called {name!r}; the names are {', '.join(entries)}."
             )
-        return read(name, progress=progress, **options)
-    items = options.pop("items", None)
-    source, about_items = entry_sources(entry, progress)
-    return assemble(
-        source, ReadOptions(**options), about_items if items is None else items_source(items), progress
-    )
+        return Interactions.read(name, items=items, progress=progress, **options)
+    chosen = ReadOptions(**options)
+    source, about_items = find_sources(name, chosen, progress)
+    return Interactions(**assemble(source, chosen, items_source(items) or about_items, progress))
 
 
 def find_sources(
-    name_or_path: str | os.PathLike[str], wanted: list[str] | None = None, progress: Progress = silent
+    name_or_path: str | os.PathLike[str], options: ReadOptions | None = None, progress: Progress = silent
 ) -> tuple[Source, Source | None]:
     """The rows of a registered dataset or of a path, and what is known about its items."""
-    name = os.fspath(name_or_path)
-    if name in entries:
-        return entry_sources(entries[name], progress)
-    return sources(name, wanted)
+    entry = entries.get(os.fspath(name_or_path))
+    if entry is None:
+        return sources(name_or_path, options)
+    if entry.generated:
+        rows, films = _generated()
+        return TableSource(rows, entry.name), TableSource(films, "the items")
+    path = locate(entry.name)
+    if path is None:
+        path = download(entry.name, progress)
+    elif entry.file and path == cache_folder() / entry.file:
+        verify(path, md5=entry.md5)
+    source, about_items = _open(entry, path)
+    beside = path.parent / f"{entry.name}-items.parquet"
+    return source, ParquetSource(beside) if beside.is_file() else about_items
+
+
+@lru_cache(maxsize=1)
+def _generated() -> tuple[pa.Table, pa.Table]:
+    from infrec.data.synthetic import DEMO, tables
+
+    return tables(**DEMO)
+
+
+def _open(entry: Entry, path: Path) -> tuple[Source, Source | None]:
+    """A found file in the publisher's format, or in any that `read` knows."""
+    if path.name.removesuffix(".gz").endswith(entry.endings):
+        return publishers.text(Folder(path.parent), path.name, header=entry.header), None
+    if path.is_file() and path.suffix == ".zip":
+        found = publishers.detect(Zip(path, entry.limit))
+        if found is None:
+            raise DataError(
+                f"{path.name} does not hold the files of {entry.name}; delete it to get it again."
+            )
+        return found
+    return sources(path)
 
 
 def locate(name: str) -> Path | None:
@@ -132,7 +163,7 @@ def download(name: str, progress: Progress = silent) -> Path:
     """Fetch a registered dataset into the cache, and check it."""
     entry = _entry(name)
     folder = cache_folder()
-    if entry.kind == "generated":
+    if entry.generated:
         raise DataError(f"{name} is made on the spot; there is nothing to download.")
     if entry.url is None or entry.file is None:
         where = data_folder() or folder
@@ -148,40 +179,6 @@ def download(name: str, progress: Progress = silent) -> Path:
         limit=entry.limit,
         progress=progress,
     )
-
-
-def entry_sources(entry: Entry, progress: Progress = silent) -> tuple[Source, Source | None]:
-    """The rows of a registered dataset, and what is known about its items."""
-    if entry.kind == "generated":
-        from infrec.data.synthetic import demo_tables
-
-        rows, films = demo_tables()
-        return TableSource(rows, entry.name), TableSource(films, "the items")
-    path = locate(entry.name)
-    if path is None:
-        path = download(entry.name, progress)
-    elif entry.file and path == cache_folder() / entry.file:
-        verify(path, md5=entry.md5)
-    source, about_items = _open(entry, path)
-    beside = path.parent / f"{entry.name}-items.parquet"
-    if beside.is_file():
-        about_items = ParquetSource(beside)
-    return source, about_items
-
-
-def _open(entry: Entry, path: Path) -> tuple[Source, Source | None]:
-    """A found file in the publisher's format, or in any that `read` knows."""
-    header, delimiter, endings = publishers.HEADLESS.get(entry.kind, ((), "", ()))
-    if path.name.removesuffix(".gz").endswith(endings):
-        return publishers.text(Folder(path.parent), path.name, header=header, delimiter=delimiter), None
-    if path.is_file() and path.suffix == ".zip":
-        found = publishers.detect(Zip(path, entry.limit))
-        if found is None:
-            raise DataError(
-                f"{path.name} does not hold the files of {entry.name}; delete it to get it again."
-            )
-        return found
-    return sources(path)
 
 
 def _entry(name: str) -> Entry:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import os
@@ -12,7 +11,7 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
@@ -40,24 +39,23 @@ def fetch(
     if not to.exists():
         _request(url, {})  # refuses what is not a web address
         to.parent.mkdir(parents=True, exist_ok=True)
-        part = to.with_name(to.name + ".part")
-        with part.open("ab") as file:
+        part = _Part(url, to.with_name(to.name + ".part"), limit, progress)
+        with part.path.open("ab") as part.file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(part.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise DataError(f"{to.name} is being downloaded by another process; wait for it.") from None
-            _transfer(url, file, part, limit, progress)
-            file.flush()
-            os.fsync(file.fileno())
+            part.complete()
+            os.fsync(part.file.fileno())
             stated = md5 or (_stated_md5(md5_url) if md5_url else None)
-            if stated is not None and (found := digest(part, "md5")) != stated:
-                _forget(part)
+            if stated is not None and (found := digest(part.path, "md5")) != stated:
+                part.forget()
                 raise DataError(
                     f"{url} has the MD5 checksum {found}, but its publisher states {stated}: the download "
                     "was damaged or the file replaced; it was deleted, try again."
                 )
-            _validator(part).unlink(missing_ok=True)
-            part.replace(to)
+            part.tag.unlink(missing_ok=True)
+            part.path.replace(to)
     verify(to, md5=md5)
     return to
 
@@ -88,64 +86,90 @@ def digest(path: Path, kind: str) -> str:
         return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
 
 
-def _transfer(url: str, file: BinaryIO | object, part: Path, limit: int, progress: Progress) -> None:
-    """Append to the part until it is whole; a broken connection is taken up where it broke."""
-    out = cast(BinaryIO, file)
-    for attempt in range(ATTEMPTS):
-        try:
-            if _attempt(url, out, part, limit, progress):
-                return
-            reason = "the connection ended early"
-        except urllib.error.HTTPError as error:
-            if error.code == 416:  # the part is not a beginning of what is there now
-                _restart(out, part)
+class _Part:
+    """The beginning of a file that is being downloaded; `tag`: which version of the file it is a part of."""
+
+    file: BinaryIO
+
+    def __init__(self, url: str, path: Path, limit: int, progress: Progress) -> None:
+        self.url, self.path, self.limit, self.progress = url, path, limit, progress
+        self.tag = path.with_name(path.name + ".tag")
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def complete(self) -> None:
+        """Append until it is whole; a broken connection is taken up where it broke."""
+        for attempt in range(ATTEMPTS):
+            try:
+                if self._append():
+                    return
+                reason = "the connection ended early"
+            except urllib.error.HTTPError as error:
+                if error.code != 416:
+                    self._forget_if_empty()
+                    raise DataError(
+                        f"{self.url} answered {error.code} ({error.reason}); check whether it has moved."
+                    ) from None
+                self._restart()  # it is not a beginning of what is there now
                 reason = "the file changed"
-            else:
-                _drop_empty(part)
-                raise DataError(
-                    f"{url} answered {error.code} ({error.reason}); check whether it has moved."
-                ) from None
-        except (OSError, HTTPException) as error:
-            reason = str(getattr(error, "reason", error)) or type(error).__name__
-        time.sleep(0.05 * 4**attempt if attempt < ATTEMPTS - 1 else 0)
-    size = part.stat().st_size
-    _drop_empty(part)
-    have = f"; {size:,} bytes are kept and the next try goes on from there" if size else ""
-    raise DataError(f"{url} could not be downloaded ({reason}){have}: check the connection and try again.")
-
-
-def _attempt(url: str, out: BinaryIO, part: Path, limit: int, progress: Progress) -> bool:
-    """One request; whether the file is whole afterwards."""
-    have = part.stat().st_size
-    validator = _validator(part)
-    headers = {"User-Agent": "infrec", "Accept-Encoding": "identity"}
-    if have and validator.exists() and (tag := validator.read_text()):
-        headers |= {"Range": f"bytes={have}-", "If-Range": tag}
-    elif have:  # nothing says that the rest would belong to this beginning
-        have = _restart(out, part)
-    with urllib.request.urlopen(_request(url, headers), timeout=TIMEOUT) as answer:
-        resumed = answer.status == 206 and (answer.headers.get("Content-Range") or "").startswith(
-            f"bytes {have}-"
+            except (OSError, HTTPException) as error:
+                reason = str(getattr(error, "reason", error)) or type(error).__name__
+            time.sleep(0.05 * 4**attempt if attempt < ATTEMPTS - 1 else 0)
+        size = self.size
+        self._forget_if_empty()
+        have = f"; {size:,} bytes are kept and the next try goes on from there" if size else ""
+        raise DataError(
+            f"{self.url} could not be downloaded ({reason}){have}: check the connection and try again."
         )
-        if have and not resumed:
-            have = _restart(out, part)
-        if answer.status == 206 and not resumed:
-            return False
-        tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
-        if not tag.startswith("W/"):
-            validator.write_text(tag)
-        length = answer.headers.get("Content-Length")
-        total = have + int(length) if length and length.isdigit() else None
-        if (total or 0) > limit:
-            raise _too_large(url, part, limit)
-        while data := answer.read(CHUNK):
-            have += len(data)
-            if have > limit:
-                raise _too_large(url, part, limit)
-            out.write(data)
-            progress(f"downloading {url.rsplit('/', 1)[-1]}", have, total)
-        out.flush()
-        return total is None or have == total
+
+    def forget(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.tag.unlink(missing_ok=True)
+
+    def _append(self) -> bool:
+        """One request; whether the file is whole afterwards."""
+        have = self.size
+        headers = {"User-Agent": "infrec", "Accept-Encoding": "identity"}
+        if have and self.tag.exists() and (tag := self.tag.read_text()):
+            headers |= {"Range": f"bytes={have}-", "If-Range": tag}
+        elif have:  # nothing says that the rest would belong to this beginning
+            have = self._restart()
+        with urllib.request.urlopen(_request(self.url, headers), timeout=TIMEOUT) as answer:
+            given = answer.headers.get("Content-Range") or ""
+            resumed = answer.status == 206 and given.startswith(f"bytes {have}-")
+            if have and not resumed:
+                have = self._restart()
+            if answer.status == 206 and not resumed:
+                return False
+            tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+            if not tag.startswith("W/"):
+                self.tag.write_text(tag)
+            length = answer.headers.get("Content-Length")
+            total = have + int(length) if length and length.isdigit() else None
+            self._check_limit(total or 0)
+            while data := answer.read(CHUNK):
+                have += len(data)
+                self._check_limit(have)
+                self.file.write(data)
+                self.progress(f"downloading {self.url.rsplit('/', 1)[-1]}", have, total)
+            self.file.flush()
+            return total is None or have == total
+
+    def _restart(self) -> int:
+        self.file.truncate(0)
+        self.tag.unlink(missing_ok=True)
+        return 0
+
+    def _forget_if_empty(self) -> None:
+        if self.path.exists() and self.size == 0:
+            self.forget()
+
+    def _check_limit(self, size: int) -> None:
+        if size > self.limit:
+            self.forget()
+            raise DataError(f"{self.url} is larger than {self.limit:,} bytes; it was not downloaded.")
 
 
 def _request(url: str, headers: dict[str, str]) -> urllib.request.Request:
@@ -167,29 +191,3 @@ def _stated_md5(url: str) -> str:
     if len(found) != 1:
         raise DataError(f"{url} holds {len(found)} MD5 checksums; expected one.")
     return str(found[0]).lower()
-
-
-def _validator(part: Path) -> Path:
-    return part.with_name(part.name + ".tag")
-
-
-def _restart(out: BinaryIO, part: Path) -> int:
-    out.truncate(0)
-    _validator(part).unlink(missing_ok=True)
-    return 0
-
-
-def _forget(part: Path) -> None:
-    part.unlink(missing_ok=True)
-    _validator(part).unlink(missing_ok=True)
-
-
-def _drop_empty(part: Path) -> None:
-    with contextlib.suppress(OSError):
-        if part.stat().st_size == 0:
-            _forget(part)
-
-
-def _too_large(url: str, part: Path, limit: int) -> DataError:
-    _forget(part)
-    return DataError(f"{url} is larger than {limit:,} bytes; it was not downloaded.")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -19,7 +18,6 @@ from infrec.data.vocabulary import Vocabulary, from_numpy
 from infrec.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
     from numpy.typing import NDArray
 
 
@@ -44,51 +42,14 @@ def table(log: Interactions) -> pa.Table:
     """One row per interaction; with a column `split` where the data brought its own."""
     if log.parts is None:
         return log.to_table()
-    tables = []
+    tables, time, place = [], None, log.matrix.copy()
+    place.data = np.arange(1, place.nnz + 1)  # of each entry among the times, from 1
     for name, part in log.parts.items():
-        own = log.with_matrix(part, time=None if log.time is None else _times(log, part))
-        tables.append(
-            own.to_table().append_column("split", pa.array([name] * own.n_interactions, pa.string()))
-        )
+        if log.time is not None:
+            time = log.time[place.multiply(part.astype(bool)).data - 1]
+        rows = log.with_matrix(part, time=time).to_table()
+        tables.append(rows.append_column("split", pa.array([name] * rows.num_rows, pa.string())))
     return pa.concat_tables(tables)
-
-
-@contextmanager
-def together(folder: Path, names: Collection[str]) -> Iterator[list[BinaryIO]]:
-    """A file to write into for each name; the folder holds all of them when they are complete, or is as it
-    was. Refuses a folder that holds anything else."""
-    target = folder.resolve() if folder.is_symlink() else folder
-    held = [each.name for each in target.iterdir()] if target.is_dir() else []
-    if strange := sorted(name for name in held if name not in names and name[0] != "."):
-        raise DataError(
-            f"{folder} also holds {strange[0]!r}, which replacing it would lose; expected a new folder or "
-            f"nothing but {', '.join(names)}: move that away, or choose another folder."
-        )
-    draft = drafts.beside(target)
-    try:
-        draft.mkdir()
-        with ExitStack() as stack:
-            files: list[BinaryIO] = [stack.enter_context((draft / name).open("wb")) for name in names]
-            yield files
-            for file in files:
-                file.flush()
-                os.fsync(file.fileno())
-        drafts.sync(draft)
-        drafts.take_place(draft, target)
-    finally:
-        drafts.remove(draft)
-
-
-def _times(log: Interactions, part: sp.csr_array) -> NDArray[np.int64]:
-    """The time of each entry of a part, from its place in the whole matrix."""
-    whole, inner = log.matrix.tocoo(), part.tocoo()
-    place = np.searchsorted(_keys(whole, log.n_items), _keys(inner, log.n_items))
-    assert log.time is not None
-    return log.time[place]
-
-
-def _keys(coo: Any, n_items: int) -> NDArray[np.int64]:
-    return coo.row.astype(np.int64) * n_items + coo.col
 
 
 # ---- one function per format -------------------------------------------------------------------------------
@@ -135,11 +96,26 @@ def _recbole(log: Interactions, path: Path) -> list[Path]:
         raise DataError(
             f"{path} is a file; expected a name ending in .inter, or a folder for RecBole's files."
         )
-    names = [f"{path.name}.inter", f"{path.name}.item"]
-    with together(path, names) as (inter, item):
-        _write_rows(_inter(log), inter)
-        _write_rows(_items(log), item)
-    return [path / name for name in names]
+    contents = {f"{path.name}.inter": _inter(log), f"{path.name}.item": _items(log)}
+    target = path.resolve() if path.is_symlink() else path
+    held = [each.name for each in target.iterdir()] if target.is_dir() else []
+    if strange := sorted(name for name in held if name not in contents and name[0] != "."):
+        raise DataError(
+            f"{path} also holds {strange[0]!r}, which replacing it would lose; expected a new folder or "
+            f"nothing but {', '.join(contents)}: move that away, or choose another folder."
+        )
+    draft = drafts.beside(target)
+    try:
+        draft.mkdir()
+        for name, rows in contents.items():
+            with (draft / name).open("wb") as file:
+                _write_rows(rows, file)
+            drafts.sync(draft / name)
+        drafts.sync(draft)
+        drafts.take_place(draft, target)
+    finally:
+        drafts.remove(draft)
+    return [path / name for name in contents]
 
 
 WRITERS: Mapping[str, Callable[[Interactions, Path], list[Path]]] = MappingProxyType(
@@ -172,8 +148,7 @@ def _write_rows(rows: pa.Table, file: BinaryIO) -> None:
     """Tab-separated, nothing quoted: RecBole splits lines itself."""
     from pyarrow import csv
 
-    for name in rows.column_names:
-        column = rows[name]
+    for column in rows.columns:
         if pa.types.is_string(column.type):
             bad = column.filter(pc.match_substring_regex(column, r'[\t\r\n"]'))
             if len(bad):

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from infrec.data.arrow import from_numpy
-from infrec.data.vocabulary import Vocabulary
+from infrec.data.columns import ReadOptions
+from infrec.data.vocabulary import Vocabulary, from_numpy
 from infrec.errors import DataError
+from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-PARTS = ("train", "val", "test")
-
-
-@dataclass(frozen=True)
-class ReadReport:
-    """Report of a reader: `rows` read, `kept` as interactions, and why the others were not.
-
-    Args:
-        source: Name of the file or frame.
-        rows: How many rows it had.
-        kept: How many of them became interactions.
-        dropped: How many rows were left out, by reason.
-        notes: Sentences about choices that the reader made by itself.
-    """
-
-    source: str = ""
-    rows: int = 0
-    kept: int = 0
-    dropped: Mapping[str, int] = field(default_factory=dict)  # reason → count
-    notes: tuple[str, ...] = ()
+    from infrec.data.assemble import ReadReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +43,8 @@ class Interactions:
     parts: Mapping[str, sp.csr_array] | None = None
     report: ReadReport | None = None
 
+    synthetic_users: ClassVar[bool] = False  # whether the users only stand for others
+
     def __post_init__(self) -> None:
         shape = (len(self.users), len(self.items))
         if self.matrix.shape != shape:
@@ -81,28 +65,45 @@ class Interactions:
 
     # ---- ways in ------------------------------------------------------------------------------------------
     @classmethod
-    def read(cls, path: Any, **options: Any) -> Interactions:
-        """Read a file or a folder: delimited text, Parquet, a publisher's folder or zip, a prepared dataset.
+    def read(
+        cls, path: Any, *, items: Any = None, progress: Progress = silent, **options: Any
+    ) -> Interactions:
+        """Read a file or a folder: delimited text (also compressed), Parquet, a publisher's folder or zip, a
+        prepared dataset.
+
+        A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
 
         Args:
             path: The file or the folder.
-            options: Columns and rules by name, as `infrec.data.read.read` documents them.
+            items: A file or frame about items (titles, genres), joined on the item.
+            progress: Told how many rows are read.
+            options: user, item, rating, time, weight: the column's name (or position), where it is not
+                recognised. positive: what counts as an interaction, such as "rating >= 4"; everything does
+                unless told. duplicates: a repeated (user, item) pair counts once ("first") or its values are
+                summed ("sum"). strict: refuse, rather than drop and count, rows that cannot be used. by_row:
+                judge every row by itself alone, as differential privacy needs: times are not read, and a
+                column `split` is one whatever it holds.
         """
         from infrec.data.read import read
 
-        return read(path, **options)
+        return Interactions(**read(path, ReadOptions(**options), items, progress))
 
     @classmethod
-    def from_frame(cls, frame: Any, **options: Any) -> Interactions:
+    def from_frame(
+        cls, frame: Any, *, items: Any = None, progress: Progress = silent, **options: Any
+    ) -> Interactions:
         """From any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
 
         Args:
             frame: The dataframe, one row per interaction; or a mapping of columns.
-            options: Columns and rules by name, as `infrec.data.read.from_frame` documents them.
+            items, progress, options: See `read`.
         """
-        from infrec.data.read import from_frame
+        from infrec.data.assemble import assemble
+        from infrec.data.read import items_source
+        from infrec.data.sources import TableSource
 
-        return from_frame(frame, **options)
+        source = TableSource(frame)
+        return Interactions(**assemble(source, ReadOptions(**options), items_source(items), progress))
 
     @classmethod
     def from_csr(
@@ -180,11 +181,6 @@ class Interactions:
     def reg_grid(self) -> tuple[float, ...]:
         """λ values that belong to this data: none to a log; a summary brings those it was made with."""
         return ()
-
-    @property
-    def synthetic_users(self) -> bool:
-        """Whether the users only stand for others: never in a log; in summaries and samples."""
-        return False
 
     @property
     def titles(self) -> pa.ChunkedArray | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from infrec.data.arrow import constant, from_numpy, strings, to_numpy
+from infrec.data.vocabulary import constant, from_numpy, strings, to_numpy
 from infrec.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ _LIST = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in _TEXT)
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """A dictionary as what it holds."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -52,7 +57,7 @@ def encode(
     array = whole(column)
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _encode_numbers(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array)
+        return _encode_numbers(decoded(array))
     if any(test(kind) for test in _BINARY) and not pa.types.is_dictionary(array.type):
         try:
             array = array.cast(pa.binary()).cast(pa.string())
@@ -65,7 +70,7 @@ def encode(
             if array.null_count == len(array):
                 return np.full(len(array), -1, np.int32), pa.array([], pa.string())
             raise DataError(f"the {what} column is of type {kind}; expected ids that are text or integers.")
-        array = (array.dictionary_decode() if pa.types.is_dictionary(array.type) else array).cast(pa.string())
+        array = decoded(array).cast(pa.string())
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     codes = to_numpy(array.indices.cast(pa.int32()), -1)
@@ -94,7 +99,8 @@ def _blank(texts: pa.Array) -> pa.Array:
 
 
 def _encode_numbers(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
-    missing = to_numpy(pc.is_null(array, nan_is_null=True)) if _may_miss(array) else None
+    may_miss = array.null_count or pa.types.is_floating(array.type)
+    missing = to_numpy(pc.is_null(array, nan_is_null=True)) if may_miss else None
     if pa.types.is_floating(array.type):
         floats = to_numpy(array.cast(pa.float64()), 0.0)
         floats = floats if missing is None else np.where(missing, 0.0, floats)
@@ -123,10 +129,6 @@ def _mask(where: NDArray[np.bool_]) -> pa.Array:
     return from_numpy(where.astype(np.uint8)).cast(pa.bool_())
 
 
-def _may_miss(array: pa.Array) -> bool:
-    return bool(array.null_count) or pa.types.is_floating(array.type)
-
-
 def _number_codes(ids: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Like np.unique with its inverse, without sorting the rows."""
     if not len(ids):
@@ -147,9 +149,7 @@ def _number_codes(ids: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArra
 
 def texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """A column as strings for people to read: lists joined with `|`, null where there is no text for it."""
-    array = whole(column)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = decoded(whole(column))
     try:
         if any(test(array.type) for test in _LIST):
             return pc.binary_join(array.cast(pa.list_(pa.string())), "|")
@@ -201,9 +201,7 @@ def times(
 
     like: the form that an earlier part of the same column had, so that all parts are read alike.
     """
-    array = whole(column)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = decoded(whole(column))
     form = like or "number"
     if is_text(array.type):
         array, form = _times_of_text(array.cast(pa.string()), like)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,38 +28,35 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from infrec import artifacts
+from infrec.contents import with_info
 from infrec.data import assemble
-from infrec.data.arrow import from_numpy, to_numpy
+from infrec.data.columns import ReadOptions
 from infrec.data.parsing import is_text, whole, whole_numbers
-from infrec.data.read_options import ReadOptions
-from infrec.data.row_rules import Rules, at, counts
-from infrec.data.sources import BLOCK, Source
-from infrec.data.vocabulary import Vocabulary
-from infrec.errors import ArtifactError, DataError
+from infrec.data.partitioned import KIND
+from infrec.data.row_rules import Rules, first_places
+from infrec.data.sources import Source
+from infrec.data.vocabulary import Vocabulary, from_numpy, to_numpy
+from infrec.errors import ArtifactError
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KIND = "dataset"
+BLOCK = 1 << 22  # rows in memory at a time in the first pass
 PARTITION = 1 << 22  # interactions in one file at most, about; a user's are never divided
 FILES = 64  # so many where that makes smaller ones, so that processes can divide them evenly
 SMALLEST = 1 << 10
 
 
-@dataclass
-class _Found:
-    """Results of the first pass; one entry per block in each list."""
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Rows of the scratch file of the first pass, whose numbers stand for these ids."""
 
-    sizes: list[int] = field(default_factory=list)
-    users: list[pa.Array] = field(default_factory=list)
-    items: list[pa.Array] = field(default_factory=list)
-    per_user: list[NDArray[np.int64]] = field(default_factory=list)
-    info: list[pa.Table] = field(default_factory=list)
-    dropped: dict[str, int] = field(default_factory=dict)
-    rows: int = 0
-    user_texts: bool = False  # whether the column of ids holds anything but whole numbers, in any row
-    item_texts: bool = False
+    rows: int
+    users: pa.Array
+    items: pa.Array
+    per_user: NDArray[np.int64]
+    info: pa.Table | None
 
 
 def prepare(
@@ -74,71 +71,13 @@ def prepare(
     progress: Progress = silent,
 ) -> Path:
     """Write the dataset `out` from the rows of a source, and what is known of its items."""
-    options = options or ReadOptions()
     if (other := artifacts.kind_of(out)) not in (None, KIND):
         raise ArtifactError(f"{out} holds a {other}; expected a new directory, or an older dataset.")
     manifest: dict[str, Any] = {}
     with artifacts.draft(out, kind=KIND, manifest=manifest) as folder:
-        scratch = folder / "scratch"
-        scratch.mkdir()
-        rules = Rules(source, options)
-        found = _first_pass(rules, scratch / "rows", block, progress)
-        user_number, users = _numbered(found.users, found.user_texts)
-        item_number, columns = _numbered(found.items, found.item_texts)
-        total = np.zeros(len(users), np.int64)
-        for number, own in zip(user_number, found.per_user, strict=True):
-            total[number] += own
-        if partition is None:
-            partition = int(np.clip(total.sum() // FILES, SMALLEST, PARTITION))
-        before = np.cumsum(total) - total
-        place = np.unique(before // partition, return_inverse=True)[1].astype(np.int32)
-        names = [scratch / f"range-{number}" for number in range(int(place[-1]) + 1)]
-        kind = _record(rules)
-        _second_pass(scratch / "rows", kind, found.sizes, user_number, item_number, place, names, progress)
-        (scratch / "rows").unlink()
-        shape = (len(users), len(columns))
-        done = _third_pass(folder, names, kind, place, shape, options, threads, progress)
-        repeats = sum(found.sizes) - sum(one.pairs for one in done)
-        notes = rules.notes
-        if repeats and options.duplicates == "first":
-            found.dropped[assemble.REPEATED] = repeats
-        elif repeats:
-            notes.append(f"{repeats:,} repeated (user, item) pairs were summed")
-        refused = {reason: n for reason, n in found.dropped.items() if reason != rules.unwanted}
-        if options.strict and refused:
-            raise DataError(
-                f"{source.name}: strict reading refuses rows that would be dropped: {counts(refused)}."
-            )
-        per_user = np.concatenate([one.per_user for one in done])
-        per_item = sum((one.per_item for one in done), np.zeros(shape[1], np.int64))
-        pq.write_table(
-            pa.table({"id": users.ids, "interactions": from_numpy(per_user)}), folder / "users.parquet"
+        manifest |= _Preparation(source, options or ReadOptions(), folder, progress).run(
+            items, block, partition, threads
         )
-        about = (
-            assemble.item_info(items, columns, options.item, notes)
-            if items is not None
-            else _info(found.info, item_number, shape[1])
-        )
-        table = pa.table({"id": columns.ids, "interactions": from_numpy(per_item)})
-        for name in about.column_names if about is not None else ():
-            table = table.append_column(f"info.{name}", about.column(name))  # type: ignore[union-attr]
-        pq.write_table(table, folder / "items.parquet")
-        notes += assemble.normal_form_notes(users, "user") + assemble.normal_form_notes(columns, "item")
-        manifest |= {
-            "source": source.name,
-            "users": shape[0],
-            "items": shape[1],
-            "interactions": sum(one.pairs for one in done),
-            "rows": found.rows,
-            "dropped": found.dropped,
-            "notes": notes,
-            "duplicates": options.duplicates,
-            "positive": options.positive,
-            "weighted": any(one.weighted for one in done),
-            "times": "time" in (kind.names or ()),
-            "split": "part" in (kind.names or ()),
-            "partitions": [one.facts for one in done],
-        }
     return Path(out)
 
 
@@ -153,54 +92,134 @@ def memory_needed(
     return (230 if text else 175) * max(block, threads * partition // 2) + 150 * ids
 
 
-def _record(rules: Rules) -> np.dtype[Any]:
-    """One row in a scratch file."""
-    fields: list[tuple[str, Any]] = [("user", np.int32), ("item", np.int32)]
-    fields += [("weight", np.float32)] if "weight" in rules.roles else []
-    fields += [("time", np.int64)] if "time" in rules.roles else []
-    fields += [("part", np.int8)] if "split" in rules.roles else []
-    return np.dtype(fields)
+class _Preparation:
+    """The three passes over one source, in the folder that becomes the dataset."""
 
+    def __init__(self, source: Source, options: ReadOptions, folder: Path, progress: Progress) -> None:
+        self.rules, self.options = Rules(source, options), options
+        self.folder, self.scratch, self.progress = folder, folder / "scratch", progress
+        self.scratch.mkdir()
 
-def _first_pass(rules: Rules, scratch: Path, block: int, progress: Progress) -> _Found:
-    found, source = _Found(), rules.source
-    stage = f"reading {source.name}"
-    with scratch.open("wb") as file:
-        for table, unread in _ahead(source.blocks(rules.wanted, rules.plain, block)):
-            # Ids stay text for now: whether all of them are numbers is known at the end.
-            rows = rules.apply(table, unread, from_text=False)
-            found.rows += rows.rows.total
-            found.user_texts |= _texts(rows.user_ids, source.from_text)
-            found.item_texts |= _texts(rows.item_ids, source.from_text)
-            for reason, count in rows.rows.dropped.items():
-                found.dropped[reason] = found.dropped.get(reason, 0) + count
-            kept = rows.kept
-            if not rows.rows.keep.any():
-                continue
-            users, user_ids = assemble.number(at(rows.users, kept), rows.user_ids)
-            items, item_ids = assemble.number(at(rows.items, kept), rows.item_ids)
-            record = np.empty(len(users), _record(rules))
-            record["user"], record["item"] = users, items
-            for name, values in (("weight", rows.weight), ("time", rows.time), ("part", rows.part)):
-                if values is not None:
-                    record[name] = at(values, kept)
-            record.tofile(file)
-            found.sizes.append(len(record))
-            found.users.append(user_ids.ids)
-            found.items.append(item_ids.ids)
-            found.per_user.append(np.bincount(users, minlength=len(user_ids)))
-            own = table.select([rules.roles[r] for r in ("title", "genres") if r in rules.roles])
-            info = assemble.own_info(own, rules.roles, kept, items, len(item_ids))
-            if info is not None:
-                found.info.append(info)
-            progress(stage, found.rows, None)
-    if not found.rows:
-        raise DataError(f"{source.name} has columns but no rows; expected at least one interaction.")
-    if not found.sizes:
-        raise DataError(
-            f"none of the {found.rows:,} rows of {source.name} can be used: {counts(found.dropped)}."
-        )
-    return found
+    def run(self, items: Source | None, block: int, partition: int | None, threads: int) -> dict[str, Any]:
+        """Write the files; the manifest."""
+        rules, source = self.rules, self.rules.source
+        blocks, texts = self._number_rows(block)
+        user_numbers, users = _numbered([one.users for one in blocks], texts["user"])
+        item_numbers, columns = _numbered([one.items for one in blocks], texts["item"])
+        rows = np.zeros(len(users), np.int64)
+        for numbers, one in zip(user_numbers, blocks, strict=True):
+            rows[numbers] += one.per_user
+        if partition is None:
+            partition = int(np.clip(rows.sum() // FILES, SMALLEST, PARTITION))
+        place = np.unique((np.cumsum(rows) - rows) // partition, return_inverse=True)[1].astype(np.int32)
+        self._divide(blocks, user_numbers, item_numbers, place)
+        done = self._write_partitions(place, len(columns), threads)
+        if items is not None:
+            about = assemble.item_info(items, columns, self.options.item, rules.notes)
+        else:
+            about = _info(blocks, item_numbers, len(columns))
+        per_user = np.concatenate([one.per_user for one in done])
+        per_item = sum((one.per_item for one in done), np.zeros(len(columns), np.int64))
+        known_users = pa.table({"id": users.ids, "interactions": from_numpy(per_user)})
+        known_items = pa.table({"id": columns.ids, "interactions": from_numpy(per_item)})
+        pq.write_table(known_users, self.folder / "users.parquet")
+        pq.write_table(with_info(known_items, about), self.folder / "items.parquet")
+        pairs = sum(one.pairs for one in done)
+        rules.settle(int(rows.sum()) - pairs, users, columns)
+        return {
+            "source": source.name,
+            "users": len(users),
+            "items": len(columns),
+            "interactions": pairs,
+            "rows": rules.total,
+            "dropped": rules.dropped,
+            "notes": rules.notes,
+            "duplicates": self.options.duplicates,
+            "positive": self.options.positive,
+            "weighted": any(one.weighted for one in done),
+            "times": "time" in rules.roles,
+            "split": "split" in rules.roles,
+            "partitions": [one.facts for one in done],
+        }
+
+    def _number_rows(self, block: int) -> tuple[list[_Block], dict[str, bool]]:
+        """First pass: blocks, and whether the ids of a column, dropped ones too, are texts as in `encode`."""
+        rules, source = self.rules, self.rules.source
+        blocks, texts = list[_Block](), {"user": False, "item": False}
+        with (self.scratch / "rows").open("wb") as file:
+            for table, ragged in _ahead(source.tables(rules.wanted, rules.plain, block)):
+                # Ids stay text for now: whether all of them are numbers is known at the end.
+                rows = rules.apply(table, ragged, from_text=False)
+                for name, ids in (("user", rows.user_ids), ("item", rows.item_ids)):
+                    numbers = not is_text(ids.type) or (source.from_text and whole_numbers(ids))
+                    texts[name] |= bool(len(ids)) and not numbers
+                if not len(rows.users):
+                    continue
+                users, user_ids = assemble.number(rows.users, rows.user_ids)
+                items, item_ids = assemble.number(rows.items, rows.item_ids)
+                record = np.empty(len(users), self._record)
+                for name, values in {"user": users, "item": items, **rows.others}.items():
+                    record[name] = values
+                record.tofile(file)
+                per_user = np.bincount(users, minlength=len(user_ids))
+                info = rows.info(items, len(item_ids))
+                blocks.append(_Block(len(record), user_ids.ids, item_ids.ids, per_user, info))
+                self.progress(f"reading {source.name}", rules.total, None)
+        if not blocks:
+            raise rules.unusable()
+        return blocks, texts
+
+    def _divide(
+        self,
+        blocks: list[_Block],
+        user_numbers: list[NDArray[np.int32]],
+        item_numbers: list[NDArray[np.int32]],
+        place: NDArray[np.int32],
+    ) -> None:
+        """Second pass: every row to the scratch file of its user's range, in the order in which they came."""
+        ranges = int(place[-1]) + 1
+        with (self.scratch / "rows").open("rb") as file:
+            for done, one in enumerate(blocks):
+                rows = np.fromfile(file, self._record, one.rows)
+                rows["user"] = user_numbers[done][rows["user"]]
+                rows["item"] = item_numbers[done][rows["item"]]
+                where = place[rows["user"]]
+                rows = rows[assemble.counting_order(where, ranges)]
+                ends = np.cumsum(np.bincount(where, minlength=ranges))
+                for number in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
+                    with self._range(number).open("ab") as part:
+                        rows[ends[number - 1] if number else 0 : ends[number]].tofile(part)
+                self.progress("sorting by user", done + 1, len(blocks))
+        (self.scratch / "rows").unlink()
+
+    def _write_partitions(self, place: NDArray[np.int32], n_items: int, threads: int) -> list[Written]:
+        """Third pass: each range sorted and merged, as a Parquet file."""
+        starts = np.searchsorted(place, np.arange(int(place[-1]) + 2)).tolist()
+
+        def one(number: int) -> Written:
+            rows = np.fromfile(self._range(number), self._record)
+            self._range(number).unlink()
+            low, high = starts[number : number + 2]
+            return write(
+                self.folder / f"part-{number:05}.parquet", rows, low, high - low, n_items, self.options
+            )
+
+        done = []
+        with ThreadPoolExecutor(threads) as pool:
+            for written in pool.map(one, range(len(starts) - 1)):
+                done.append(written)
+                self.progress("writing partitions", len(done), len(starts) - 1)
+        return done
+
+    @property
+    def _record(self) -> np.dtype[Any]:
+        """One row in a scratch file, after the first block told which columns there are."""
+        kinds = {"user": "i4", "item": "i4", "weight": "f4", "time": "i8", "split": "i1"}
+        names = {role: "part" if role == "split" else role for role in kinds if role in self.rules.roles}
+        return np.dtype([(name, kinds[role]) for role, name in names.items()])
+
+    def _range(self, number: int) -> Path:
+        return self.scratch / f"range-{number}"
 
 
 def _ahead(blocks: Iterator[Any]) -> Iterator[Any]:
@@ -210,11 +229,6 @@ def _ahead(blocks: Iterator[Any]) -> Iterator[Any]:
         while (block := coming.result()) is not None:
             coming = pool.submit(next, blocks, None)
             yield block
-
-
-def _texts(ids: pa.Array, from_text: bool) -> bool:
-    """Whether a block's ids, those of dropped rows too, make the column one of texts, as in `encode`."""
-    return bool(len(ids)) and is_text(ids.type) and not (from_text and whole_numbers(ids))
 
 
 def _numbered(pieces: list[pa.Array], texts: bool) -> tuple[list[NDArray[np.int32]], Vocabulary]:
@@ -230,65 +244,11 @@ def _numbered(pieces: list[pa.Array], texts: bool) -> tuple[list[NDArray[np.int3
     return np.split(number, ends[:-1]), Vocabulary(ids.take(from_numpy(order)))
 
 
-def _second_pass(
-    scratch: Path,
-    kind: np.dtype[Any],
-    sizes: list[int],
-    user_number: list[NDArray[np.int32]],
-    item_number: list[NDArray[np.int32]],
-    place: NDArray[np.int32],
-    names: list[Path],
-    progress: Progress,
-) -> None:
-    """Every row to the scratch file of its range, in the order in which they came."""
-    with scratch.open("rb") as file:
-        for done, (size, users, items) in enumerate(zip(sizes, user_number, item_number, strict=True)):
-            rows = np.fromfile(file, kind, size)
-            rows["user"], rows["item"] = users[rows["user"]], items[rows["item"]]
-            where = place[rows["user"]]
-            order = assemble.counting_order(where, len(names))
-            rows = rows[order]
-            ends = np.cumsum(np.bincount(where, minlength=len(names)))
-            for number in np.flatnonzero(np.diff(ends, prepend=0)):
-                with names[number].open("ab") as part:
-                    rows[ends[number - 1] if number else 0 : ends[number]].tofile(part)
-            progress("sorting by user", done + 1, len(sizes))
-
-
-def _third_pass(
-    folder: Path,
-    names: list[Path],
-    kind: np.dtype[Any],
-    place: NDArray[np.int32],
-    shape: tuple[int, int],
-    options: ReadOptions,
-    threads: int,
-    progress: Progress,
-) -> list[Written]:
-    starts = np.searchsorted(place, np.arange(len(names) + 1))
-
-    def one(number: int) -> Written:
-        rows = np.fromfile(names[number], kind)
-        names[number].unlink()
-        low, high = int(starts[number]), int(starts[number + 1])
-        return write(folder / f"part-{number:05}.parquet", rows, low, high - low, shape[1], options)
-
-    done = []
-    with ThreadPoolExecutor(threads) as pool:
-        for written in pool.map(one, range(len(names))):
-            done.append(written)
-            progress("writing partitions", len(done), len(names))
-    return done
-
-
-def _info(tables: list[pa.Table], numbers: list[NDArray[np.int32]], n_items: int) -> pa.Table | None:
+def _info(blocks: list[_Block], numbers: list[NDArray[np.int32]], n_items: int) -> pa.Table | None:
     """Titles and genres from the log itself: those of each item's first row."""
-    if not tables:
-        return None
-    every = np.concatenate(numbers)
-    first = np.zeros(n_items, np.int64)
-    first[every[::-1]] = np.arange(len(every))[::-1]  # the last write wins: the first block
-    return pa.concat_tables(tables).take(from_numpy(first))
+    tables = [one.info for one in blocks if one.info is not None]
+    first = from_numpy(first_places(np.concatenate(numbers), n_items))
+    return pa.concat_tables(tables).take(first) if tables else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,23 +274,18 @@ def write(
     weight = columns.pop("weight", None)
     matrix, at_first = assemble.merge(user, item, weight, shape, options.duplicates)
     if "part" in columns:
-        # A pair may stand in several parts, once in each; the first one tells its time.
-        part = columns["part"]
-        key = np.flatnonzero(assemble.begins_pair(user, item))
-        order = np.lexsort((np.arange(len(part)), part, np.repeat(key, np.diff(np.append(key, len(part))))))
-        new = np.ones(len(order), bool)
-        new[1:] = assemble.begins_pair(user[order], item[order])[1:] | (part[order][1:] != part[order][:-1])
-        values = np.ones(len(order), np.float32) if weight is None else weight[order]
-        starts = np.flatnonzero(new)
-        kept = order[starts]
-        summed = np.add.reduceat(values, starts) if options.duplicates == "sum" else values[starts]
-        again = np.argsort(kept, kind="stable")  # within a pair, as they came
-        kept, weight = kept[again], summed[again]
-        user, item = user[kept], item[kept]
-        columns = {name: values[kept] for name, values in columns.items()}
+        # A pair may stand in several parts, once in each; within a pair, parts stand as they came.
+        label = np.cumsum(assemble.begins_pair(user, item)) * len(assemble.PARTS) + columns["part"]
+        by_label = np.argsort(label, kind="stable")
+        values = np.ones(len(label), np.float32) if weight is None else weight[by_label]
+        starts = np.flatnonzero(np.diff(label[by_label], prepend=-1))
+        values = np.add.reduceat(values, starts) if options.duplicates == "sum" else values[starts]
+        as_they_came = np.argsort(by_label[starts])
+        kept, weight = by_label[starts][as_they_came], values[as_they_came]
     else:
-        user, item, weight = user[at_first], item[at_first], matrix.data
-        columns = {name: values[at_first] for name, values in columns.items()}
+        kept, weight = at_first, matrix.data
+    user, item = user[kept], item[kept]
+    columns = {name: values[kept] for name, values in columns.items()}
     weighted = bool((weight != 1).any())
     table = {"user": from_numpy(user + np.int32(first)), "item": from_numpy(item)}
     table |= {"weight": from_numpy(weight)} if weighted else {}

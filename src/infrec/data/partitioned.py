@@ -14,9 +14,7 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.contents import Artifact, fits, read_table
-from infrec.data.assemble import begins_pair, sorted_csr
-from infrec.data.interactions import PARTS, Interactions, ReadReport
-from infrec.data.partition_writer import KIND
+from infrec.data.assemble import PARTS, Fields, ReadReport, merge, sorted_csr
 from infrec.data.vocabulary import Vocabulary
 from infrec.progress import Progress, silent
 
@@ -24,9 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def is_partitioned(path: str | os.PathLike[str]) -> bool:
-    """Whether `infrec datasets prepare` wrote this."""
-    return artifacts.kind_of(path) == KIND
+KIND = "dataset"  # of artifacts that `infrec datasets prepare` wrote
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +83,7 @@ class PartitionedLog:
         """
         for number in range(len(self.partitions)) if partitions is None else partitions:
             facts = self.partitions[number]
-            _, (user, item, weight, _) = self._read(facts, ("user", "item", "weight", "part"))
-            yield sorted_csr(user - facts["first_user"], item, weight, (facts["users"], len(self.items)))
+            yield self._read(facts, ("user", "item", "weight", "part"))[1]
 
     def rows(self, users: Sequence[int] | NDArray[np.integer]) -> sp.csr_array:
         """The histories of these users (row numbers; −1: an empty one), read from their partitions alone."""
@@ -104,51 +99,55 @@ class PartitionedLog:
             found.append(batch[wanted[mine] - first[number]])
         return sp.csr_array(sp.vstack(found, format="csr"))[at]
 
-    def interactions(self, *, times: bool = True, progress: Progress = silent) -> Interactions:
-        """All of it in memory: about 8 bytes per interaction, and 8 more with times."""
-        shape, total = (len(self.users), len(self.items)), int(self.manifest["interactions"])
+    def fields(self, progress: Progress = silent) -> Fields:
+        """All of it in memory, as arguments of `Interactions`: about 8 bytes per interaction, and 8 more with
+        times."""
+        m, shape = self.manifest, (len(self.users), len(self.items))
+        total = int(m["interactions"])
         wide = np.int32 if total < 2**31 else np.int64
         indptr = np.zeros(shape[0] + 1, wide)
         np.cumsum(self.user_counts, out=indptr[1:])
         indices, data = np.empty(total, wide), np.empty(total, np.float32)
-        time = np.empty(total, np.int64) if times and self.manifest["times"] else None
-        found: dict[str, list[sp.csr_array]] = {name: [] for name in PARTS} if self.manifest["split"] else {}
-        wanted = ("user", "item", "weight", "part", *(() if time is None else ("time",)))
+        time = np.empty(total, np.int64) if m["times"] else None
+        found: dict[str, list[sp.csr_array]] = {name: [] for name in PARTS} if m["split"] else {}
         for number, facts in enumerate(self.partitions):
-            rows, (_, item, weight, first) = self._read(facts, wanted)
+            rows, own, first = self._read(facts, ("user", "item", "weight", "part", "time"))
             start = int(indptr[facts["first_user"]])
-            some = slice(start, start + len(item))
-            indices[some], data[some] = item, weight
+            some = slice(start, start + own.nnz)
+            indices[some], data[some] = own.indices, own.data
             if time is not None:
                 time[some] = rows["time"][first]
-            for place, name in enumerate(PARTS) if found else ():
-                inside = rows["part"] == place
-                own = (facts["users"], shape[1])
-                local = rows["user"][inside] - facts["first_user"]
-                found[name].append(sorted_csr(local, rows["item"][inside], rows["weight"][inside], own))
+            for place, name in enumerate(found):
+                user, item, weight = (
+                    rows[column][rows["part"] == place] for column in ("user", "item", "weight")
+                )
+                found[name].append(sorted_csr(user, item, weight, own.shape))
             progress(f"reading {self.folder.name}", number + 1, len(self.partitions))
         matrix = sp.csr_array((data, indices, indptr), shape=shape)
         matrix.has_sorted_indices = matrix.has_canonical_format = True
         parts = {name: sp.csr_array(sp.vstack(blocks, format="csr")) for name, blocks in found.items()}
-        return Interactions(
-            matrix,
-            self.users,
-            self.items,
-            time=time,
-            item_info=self.item_info,
-            parts=parts or None,
-            report=self.report,
-        )
+        return {
+            "matrix": matrix,
+            "users": self.users,
+            "items": self.items,
+            "time": time,
+            "item_info": self.item_info,
+            "parts": parts or None,
+            "report": self.report,
+        }
 
     def _read(
         self, facts: Mapping[str, Any], wanted: Sequence[str]
-    ) -> tuple[dict[str, NDArray[Any]], tuple[NDArray[Any], ...]]:
-        """The rows of one partition and their `_union`, after its SHA-256 and contents were checked; weights
-        are 1 unless stored."""
+    ) -> tuple[dict[str, NDArray[Any]], sp.csr_array, NDArray[np.intp]]:
+        """The rows of one partition, after its SHA-256 and contents were checked; its matrix, for which pairs
+        that stand in several parts are merged; and where each entry stands first among the rows.
+
+        Weights are 1 unless stored.
+        """
         path = artifacts.check(self.folder, self.manifest, facts["file"])
         found = Artifact(path, self.manifest, tables={"rows": read_table(path, wanted)})
-        first, n_items = facts["first_user"], len(self.items)
-        limits = {"user": (first, first + facts["users"]), "item": (0, n_items)}
+        first_user, shape = facts["first_user"], (facts["users"], len(self.items))
+        limits = {"user": (first_user, first_user + shape[0]), "item": (0, shape[1])}
         limits |= {"part": (0, len(PARTS))} if self.manifest["split"] else {}
         with found.understood():
             rows = {
@@ -156,31 +155,20 @@ class PartitionedLog:
                 for name, (least, below) in limits.items()
             }
             rows["weight"] = found.weights("rows", default=True)
-            if "time" in wanted:
+            if "time" in wanted and self.manifest["times"]:
                 rows["time"] = found.column("rows", "time", "i")
-            pair = rows["user"].astype(np.int64) * n_items + rows["item"]
+            rows["user"] = rows["user"] - first_user
+            pair = rows["user"].astype(np.int64) * shape[1] + rows["item"]
             same = [pair] if "part" not in rows else [pair[rows["part"] == n] for n in range(len(PARTS))]
             if (pair[1:] < pair[:-1]).any() or any((one[1:] == one[:-1]).any() for one in same):
                 raise found.unsound("its pairs of users and items are not sorted, or stand twice")
-            union = self._union(rows)
-            counts = np.bincount(union[0] - first, minlength=facts["users"])
-            if not np.array_equal(counts, self.user_counts[first : first + facts["users"]]):
+            how = self.manifest["duplicates"]
+            matrix, first = merge(rows["user"], rows["item"], rows["weight"], shape, how)
+            if not np.array_equal(
+                np.diff(matrix.indptr), self.user_counts[first_user : first_user + shape[0]]
+            ):
                 raise found.unsound("it does not hold what users.parquet says")
-            if not np.isfinite(union[2]).all():
-                raise found.unsound("its weights add up to more than there are numbers for")
-        return rows, union
-
-    def _union(self, rows: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
-        """Sorted pairs, each once: user, item, weight, and where it stands first. Parts may repeat a pair."""
-        user, item, weight = rows["user"], rows["item"], rows["weight"]
-        if "part" not in rows:
-            return user, item, weight, np.arange(len(user))
-        new = begins_pair(user, item)
-        first = np.flatnonzero(new)
-        if self.manifest["duplicates"] != "sum":
-            return user[first], item[first], weight[first], first
-        with np.errstate(over="ignore"):
-            return user[first], item[first], np.add.reduceat(weight, first), first
+        return rows, matrix, first
 
 
 def _check(found: Artifact, n_users: int) -> None:

@@ -7,32 +7,29 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from infrec.data.archives import Files, read_text
-from infrec.data.arrow import from_numpy, strings
+from infrec.data.archives import Files, Folder
 from infrec.data.parsing import whole
-from infrec.data.sources import BLOCK, Source, TableSource, grouped
+from infrec.data.sources import Source, TableSource, grouped
 from infrec.data.text import TextSource
+from infrec.data.vocabulary import from_numpy, strings
 from infrec.errors import DataError, first_line
 
 RATINGS = ("user", "item", "rating", "timestamp")
-# Files without a header, by publisher: columns, delimiter, endings. Amazon's are “ratings only” of 2018.
-HEADLESS = {
-    "amazon": (("item", "user", "rating", "timestamp"), ",", (".csv",)),
-    "douban": (("user", "item", "rating"), "\t", (".dat", ".tsv")),
-}
 # The 19 flags at the end of each line of u.item, in the order of its README.
 GENRES_100K = (
     "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama",
     "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
 )  # fmt: skip
-_NETFLIX_FILE = re.compile(r"(training_set/)?(combined_data_[0-9]+|mv_[0-9]+)\.txt")
+_BY_FILM = re.compile(r"(training_set/)?(combined_data_[0-9]+|mv_[0-9]+)\.txt")
 
+LARGEST = 64 << 20  # bytes of a table about items
 CHUNK = 32 << 20
 COLUMNS = ("user", "item", "rating", "date")
 _SCHEMA = pa.schema({"user": pa.int32(), "item": pa.int32(), "rating": pa.int8(), "date": pa.date32()})
@@ -41,17 +38,30 @@ _FILM = re.compile(rb"(?m)^([0-9]+):\r?$\n?")
 
 def detect(files: Files) -> tuple[Source, Source | None] | None:
     """The ratings and the items of a folder or archive that has a publisher's file names; None where not."""
-    names = set(files.names())
+    names = files.names()
     if "u.data" in names:
         ratings = text(files, "u.data", header=RATINGS, delimiter="\t")
-        return ratings, _if("u.item", names, lambda: movielens_100k_items(files))
+        # id|title|release|video|URL|19 genre flags
+        return ratings, _items(files, "u.item", "|", 24, genres=_flagged, encoding="latin-1")
     if "ratings.dat" in names:
         ratings = text(files, "ratings.dat", header=RATINGS, delimiter="::")  # MovieLens 1M and 10M
-        return ratings, _if("movies.dat", names, lambda: movielens_dat_items(files))
+        # id::title::genres; Latin-1 in 1M, UTF-8 in 10M
+        return ratings, _items(files, "movies.dat", "::", 3, genres=lambda fields: fields[2])
     if "ratings.csv" in names:
-        return text(files, "ratings.csv"), _if("movies.csv", names, lambda: text(files, "movies.csv"))
-    if parts := [name for name in files.names() if _NETFLIX_FILE.fullmatch(name)]:
-        return netflix(files, parts), _if("movie_titles", names, lambda: netflix_items(files))
+        return text(files, "ratings.csv"), text(files, "movies.csv") if "movies.csv" in names else None
+    if parts := [name for name in names if _BY_FILM.fullmatch(name)]:
+        parts = [name for name in parts if "combined_data_" in name] or parts  # never the same ratings twice
+        parts.sort(key=lambda name: [int(n) for n in re.findall(r"[0-9]+", name)])
+        about = next((name for name in names if name in ("movie_titles.csv", "movie_titles.txt")), "")
+        # id,year,title; titles hold commas and are not quoted
+        return NetflixSource(files, parts), _items(files, about, ",", 3, title=_with_year, cuts=2)
+    return None
+
+
+def one_file(path: Path, start: bytes) -> Source | None:
+    """The ratings of a single file of the Netflix prize, by its name and first bytes; None if it is none."""
+    if _BY_FILM.fullmatch(path.name) and re.match(rb"(\xef\xbb\xbf)?[0-9]+:?", start):
+        return NetflixSource(Folder(path.parent), [path.name])
     return None
 
 
@@ -62,80 +72,54 @@ def text(
     return TextSource(lambda: files.open(name), name, header=header, delimiter=delimiter)
 
 
-def movielens_100k_items(files: Files) -> Source:
-    """`u.item`: id|title|release|video|URL|19 genre flags, in Latin-1."""
-    fields = [
-        line.split("|")
-        for line in read_text(files, "u.item", "latin-1").splitlines()
-        if line.count("|") >= 23
-    ]
-    return _items(
-        [row[0] for row in fields],
-        [row[1] for row in fields],
-        [
-            "|".join(g for g, flag in zip(GENRES_100K, row[5:24], strict=False) if flag == "1")
-            for row in fields
-        ],
-        "u.item",
-    )
-
-
-def movielens_dat_items(files: Files) -> Source:
-    """`movies.dat`: id::title::genres; Latin-1 in 1M, UTF-8 in 10M."""
-    lines = read_text(files, "movies.dat", "utf8").splitlines()
-    fields = [line.split("::") for line in lines if line.count("::") >= 2]
-    return _items(
-        [row[0] for row in fields], [row[1] for row in fields], [row[2] for row in fields], "movies.dat"
-    )
-
-
-def netflix(files: Files, names: Sequence[str]) -> Source:
-    """Netflix prize: `combined_data_*.txt` or `mv_*.txt`, where a line `17:` names the film below it."""
-    # Never the same ratings twice.
-    chosen = [name for name in names if "combined_data_" in name] or list(names)
-    return NetflixSource(
-        files, sorted(chosen, key=lambda name: [int(n) for n in re.findall(r"[0-9]+", name)])
-    )
-
-
-def netflix_items(files: Files) -> Source | None:
-    """`movie_titles.csv` (or `.txt`): id,year,title in Latin-1; titles hold commas and are not quoted."""
-    name = next((name for name in files.names() if name in ("movie_titles.csv", "movie_titles.txt")), None)
-    if name is None:
+def _items(
+    files: Files,
+    name: str,
+    delimiter: str,
+    width: int,
+    *,
+    title: Callable[[list[str]], str] = lambda fields: fields[1],
+    genres: Callable[[list[str]], str] | None = None,
+    encoding: str = "utf8",
+    cuts: int = -1,
+) -> Source | None:
+    """A small table about items, without a header or quotes, in the encoding or else in Latin-1; None where
+    there is no file of that name. Lines of fewer than `width` fields are none."""
+    if name not in files.names():
         return None
-    fields = [
-        line.split(",", 2) for line in read_text(files, name, "utf8").splitlines() if line.count(",") >= 2
-    ]
-    titles = [title if year == "NULL" else f"{title} ({year})" for _, year, title in fields]
-    return _items([row[0] for row in fields], titles, None, name)
-
-
-def is_netflix(name: str, start: bytes) -> bool:
-    """Whether a single file is one of Netflix's, by its name and first bytes."""
-    return bool(_NETFLIX_FILE.fullmatch(name)) and re.match(rb"(\xef\xbb\xbf)?[0-9]+:?", start) is not None
-
-
-def _items(ids: list[str], titles: list[str], genres: list[str] | None, name: str) -> Source:
-    columns = {"item": strings(ids), "title": strings(titles)}
+    with files.open(name) as stream:
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise DataError(f"{files.name}: {name} has more than {LARGEST:,} bytes; expected a small file.")
+    try:
+        lines = data.decode(encoding).splitlines()
+    except UnicodeDecodeError:
+        lines = data.decode("latin-1").splitlines()
+    rows = [line.split(delimiter, cuts) for line in lines if line.count(delimiter) >= width - 1]
+    columns = {
+        "item": strings([fields[0] for fields in rows]),
+        "title": strings([title(fields) for fields in rows]),
+    }
     if genres is not None:
-        columns["genres"] = strings(genres)
+        columns["genres"] = strings([genres(fields) for fields in rows])
     return TableSource(pa.table(columns), name)
 
 
-def _if(name: str, names: set[str], make: Callable[[], Source | None]) -> Source | None:
-    """The source that `make` opens, where there is a file of that name (with any ending); else None."""
-    return make() if any(found == name or found.startswith(name + ".") for found in names) else None
+def _flagged(fields: Sequence[str]) -> str:
+    return "|".join(genre for genre, flag in zip(GENRES_100K, fields[5:24], strict=False) if flag == "1")
 
 
-class NetflixSource:
+def _with_year(fields: Sequence[str]) -> str:
+    return fields[2] if fields[1] == "NULL" else f"{fields[2]} ({fields[1]})"
+
+
+class NetflixSource(Source):
     """Files in which a line `17:` names the film and `user,rating,date` lines follow."""
 
-    from_text = False
     name = "the Netflix files"
 
     def __init__(self, files: Files, names: Sequence[str], chunk: int = CHUNK) -> None:
         self.columns = list(COLUMNS)
-        self.notes: list[str] = []
         self._files, self._names, self._chunk = files, list(names), chunk
         self.ragged = 0
 
@@ -149,16 +133,17 @@ class NetflixSource:
             if batch.num_rows:
                 yield batch
 
-    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
-        table = pa.Table.from_batches([b.select(list(columns)) for b in self.batches()], _sub(columns))
-        return table, {"ragged row": self.ragged} if self.ragged else {}
-
-    def blocks(
-        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
-    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
-        told = 0
-        for table in grouped((batch.select(list(columns)) for batch in self.batches()), rows):
-            yield table, {"ragged row": self.ragged - told} if self.ragged > told else {}
+    def tables(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[tuple[pa.Table, int]]:
+        names, told = list(columns), 0
+        batches = (batch.select(names) for batch in self.batches())
+        if rows is None:
+            schema = pa.schema([_SCHEMA.field(name) for name in names])
+            yield pa.Table.from_batches(list(batches), schema), self.ragged
+            return
+        for table in grouped(batches, rows):
+            yield table, self.ragged - told
             told = self.ragged
 
     def _lines(self) -> Iterator[bytes]:
@@ -176,10 +161,6 @@ class NetflixSource:
             held += b"\n" if held and not held.endswith(b"\n") else b""
         if held:
             yield held
-
-
-def _sub(columns: Sequence[str]) -> pa.Schema:
-    return pa.schema([_SCHEMA.field(name) for name in columns])
 
 
 def _parse(lines: bytes, film: int | None) -> tuple[pa.RecordBatch, int | None, int]:

@@ -1,120 +1,58 @@
-"""The two ways in: a path of whatever format, or a frame of whatever library."""
+"""From a path to rows: what lies there, in whatever format, and what lies beside it about items."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
+from infrec import artifacts
 from infrec.data import columns as col
-from infrec.data import partitioned, publishers
+from infrec.data import publishers
 from infrec.data.archives import Folder, Zip
-from infrec.data.assemble import assemble, item_info, number
-from infrec.data.interactions import Interactions
+from infrec.data.assemble import Fields, assemble, item_info, number
+from infrec.data.columns import ReadOptions
 from infrec.data.parsing import encode
-from infrec.data.read_options import Duplicates, ReadOptions
+from infrec.data.partitioned import KIND, PartitionedLog
 from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.data.text import TextSource
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
-from infrec.progress import Progress, silent
+from infrec.progress import Progress
 
 
-def read(
-    path: str | os.PathLike[str],
-    *,
-    user: str | int | None = None,
-    item: str | int | None = None,
-    rating: str | int | None = None,
-    time: str | int | None = None,
-    weight: str | int | None = None,
-    positive: str | None = None,
-    duplicates: Duplicates = "first",
-    strict: bool = False,
-    by_row: bool = False,
-    items: Any = None,
-    progress: Progress = silent,
-) -> Interactions:
-    """Read a log: delimited text (also compressed), Parquet (file or directory), a publisher's folder or zip,
-    or a prepared dataset.
-
-    A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
-
-    Args:
-        path: The file or the folder.
-        user, item, rating, time, weight: The column's name (or position), where it is not recognised.
-        positive: What counts as an interaction, such as "rating >= 4"; everything does unless told.
-        duplicates: A repeated (user, item) pair counts once ("first") or its values are summed ("sum").
-        strict: Refuse, rather than drop and count, rows that cannot be used.
-        by_row: Judge every row by itself alone, as differential privacy needs: times are not read, and a
-            column `split` is one whatever it holds.
-        items: A file or frame about items (titles, genres), joined on the item.
-        progress: Told how many rows are read.
-    """
-    options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict, by_row)
-    if partitioned.is_partitioned(path):
-        return _read_prepared(path, options, items, progress)
-    wanted = [str(name) for name in options.columns.values() if name is not None]
-    source, about_items = sources(path, wanted)
-    if items is not None:
-        about_items = items_source(items)
-    return assemble(source, options, about_items, progress)
-
-
-def _read_prepared(
-    path: str | os.PathLike[str], options: ReadOptions, items: Any, progress: Progress
-) -> Interactions:
-    """A prepared dataset as it is: what counts was decided when it was prepared."""
+def read(path: str | os.PathLike[str], options: ReadOptions, items: Any, progress: Progress) -> Fields:
+    """A log from a path, of which `Interactions.read` makes one; `items`: a path or a frame about items."""
+    if artifacts.kind_of(path) != KIND:
+        source, about_items = sources(path, options)
+        return assemble(source, options, items_source(items) or about_items, progress)
+    # What counts was decided when it was prepared.
     default = ReadOptions()
-    given = (*options.columns, "positive", "duplicates", "strict")
-    asked = [name for name in given if getattr(options, name) != getattr(default, name)]
-    if asked:
+    chosen = [
+        name
+        for name in ("positive", "duplicates", "strict")
+        if getattr(options, name) != getattr(default, name)
+    ]
+    for name in (*options.columns, *chosen):
         raise ConfigError(
-            f"{asked[0]} is given for {Path(path).name}, a prepared dataset whose rows were chosen when it "
+            f"{name} is given for {Path(path).name}, a prepared dataset whose rows were chosen when it "
             "was prepared; leave it out, or prepare the source again with it."
         )
-    log = partitioned.PartitionedLog.open(path).interactions(progress=progress)
-    if items is None:
-        return log
-    return replace(log, item_info=item_info(items_source(items), log.items))
+    log = PartitionedLog.open(path).fields(progress)
+    about = items_source(items)
+    return log if about is None else {**log, "item_info": item_info(about, log["items"])}
 
 
-def from_frame(
-    frame: Any,
-    *,
-    user: str | int | None = None,
-    item: str | int | None = None,
-    rating: str | int | None = None,
-    time: str | int | None = None,
-    weight: str | int | None = None,
-    positive: str | None = None,
-    duplicates: Duplicates = "first",
-    strict: bool = False,
-    items: Any = None,
-    progress: Progress = silent,
-) -> Interactions:
-    """A log from any dataframe that speaks the Arrow C stream protocol (pandas, polars, Arrow, DuckDB, …).
-
-    Args:
-        frame: The dataframe, one row per interaction; or a mapping of columns.
-        user, item, rating, time, weight: The column's name (or position), where it is not recognised.
-        positive, duplicates, strict, items, progress: See `read`.
-    """
-    options = ReadOptions(user, item, rating, time, weight, positive, duplicates, strict)
-    return assemble(TableSource(frame), options, None if items is None else items_source(items), progress)
-
-
-def sources(path: str | os.PathLike[str], wanted: list[str] | None = None) -> tuple[Source, Source | None]:
+def sources(path: str | os.PathLike[str], options: ReadOptions | None = None) -> tuple[Source, Source | None]:
     """The rows at a path, and what lies beside them about items."""
     if not os.fspath(path):  # pathlib would take it for the current directory
         raise DataError("the path is empty; expected a file, a directory or the name of a dataset.")
     path = Path(path).expanduser()
     if not path.exists():
         raise _missing(path)
-    if partitioned.is_partitioned(path):
+    if artifacts.kind_of(path) == KIND:
         raise DataError(f"{path.name} is a prepared dataset already; use it as DATA, as it is.")
     try:
         if path.is_dir():
@@ -126,24 +64,23 @@ def sources(path: str | os.PathLike[str], wanted: list[str] | None = None) -> tu
     if start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq", ".parq"):
         return ParquetSource(path), None
     if start == b"PK\x03\x04" or path.suffix.lower() == ".zip":
-        archive = Zip(path)
-        found = publishers.detect(archive)
-        if found is None:
+        if (found := publishers.detect(Zip(path))) is None:
             raise DataError(
                 f"{path.name} is an archive without a known publisher's files (MovieLens, Netflix); "
                 "expected a file of interactions: unpack it and name that file."
             )
         return found
-    if publishers.is_netflix(path.name, start):
-        return publishers.netflix(Folder(path.parent), [path.name]), None
-    return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, wanted=wanted or ()), None
+    if (ratings := publishers.one_file(path, start)) is not None:
+        return ratings, None
+    wanted = [str(name) for name in (options.columns.values() if options else ())]
+    return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, wanted=wanted), None
 
 
-def items_source(items: Any) -> Source:
-    """A table about items, from a path or a frame."""
-    if isinstance(items, (str, os.PathLike)):
-        return sources(items)[0]
-    return TableSource(items, "the items")
+def items_source(items: Any) -> Source | None:
+    """A table about items, from a path or a frame; None of None."""
+    if items is None:
+        return None
+    return sources(items)[0] if isinstance(items, (str, os.PathLike)) else TableSource(items, "the items")
 
 
 def _missing(path: Path) -> DataError:
@@ -161,7 +98,7 @@ def read_catalogue(path: Path) -> tuple[Vocabulary, pa.Table | None]:
     Args:
         path: A table with a column of item ids, or a text file of ids alone.
     """
-    source = items_source(path)
+    source = sources(path)[0]
     key = col.find("item", source.columns)
     key = key or next((name for name in source.columns if col.normalised(name) == "id"), None)
     headless = False
@@ -177,7 +114,7 @@ def read_catalogue(path: Path) -> tuple[Vocabulary, pa.Table | None]:
             source = TextSource(lambda: path.open("rb"), path.name, header=["item"])
         key = source.columns[0] if headless else key
     key = key or source.columns[0]
-    table, _ = source.load([key])
+    table, _ = next(source.tables([key]))
     codes, ids = encode(table.column(key), from_text=source.from_text, what="item")
     items = number(codes[codes >= 0], ids)[1]
     if not len(items):

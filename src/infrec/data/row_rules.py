@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from infrec.data import columns as col
-from infrec.data.arrow import to_numpy
-from infrec.data.parsing import encode, numbers, times, whole
-from infrec.data.read_options import ReadOptions
+from infrec.data.columns import ReadOptions
+from infrec.data.parsing import encode, is_text, numbers, texts, times, whole
 from infrec.data.sources import Source
+from infrec.data.vocabulary import Vocabulary, from_numpy, to_numpy
 from infrec.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,48 +27,39 @@ _PART_NAMES = {
 }
 
 
-class Kept:
-    """Which rows are still in, and why the others are not."""
-
-    def __init__(self, n: int, unread: Mapping[str, int]) -> None:
-        self.total = n + sum(unread.values())
-        self.dropped = dict(unread)
-        self.keep = np.ones(n, bool)
-
-    def drop(self, where: NDArray[np.bool_], reason: str) -> None:
-        where = where & self.keep
-        if count := int(np.count_nonzero(where)):
-            self.dropped[reason] = self.dropped.get(reason, 0) + count
-            self.keep[where] = False
-
-
 @dataclass(frozen=True, eq=False)
-class Usable:
-    """A table's rows: codes into the ids found, −1 or dropped where `rows` says so; what else they bring."""
+class Rows:
+    """The rows of a table that count: codes into the ids found in all of it, and what else they bring."""
 
-    rows: Kept
+    kept: NDArray[np.intp] | None  # where in the table they are; None: all of it
     users: NDArray[np.integer]
     user_ids: pa.Array
     items: NDArray[np.integer]
     item_ids: pa.Array
-    weight: NDArray[np.float32] | None
-    part: NDArray[np.int8] | None
-    time: NDArray[np.int64] | None
+    others: Mapping[str, NDArray[Any]]  # weight, part and time, where the source has them
+    about: pa.Table  # titles and genres, of all rows of the table
 
-    @property
-    def kept(self) -> NDArray[np.intp] | None:
-        """Where the rows that count are; None when all do."""
-        return None if self.rows.keep.all() else np.flatnonzero(self.rows.keep)
+    def info(self, items: NDArray[np.int32], n_items: int) -> pa.Table | None:
+        """Titles and genres of each item, from its first row; None where the log has neither.
+
+        items: the item of each row, 0 … n_items − 1.
+        """
+        first = first_places(items, n_items)
+        rows = from_numpy(first if self.kept is None else self.kept[first])
+        names = self.about.column_names
+        return (
+            pa.table({name: texts(whole(self.about[name]).take(rows)) for name in names}) if names else None
+        )
 
 
 class Rules:
     """How the rows of a source are read. What a first block decides (the form of times, whether a column is a
-    split) holds for all that follow."""
+    split) holds for all that follow; `total` and `dropped` count the rows of all of them."""
 
     def __init__(self, source: Source, options: ReadOptions) -> None:
         self.source, self.options = source, options
         self.condition = col.Condition.parse(options.positive) if options.positive is not None else None
-        self.roles = col.roles(source.columns, options.columns, source.name)
+        self.roles = options.roles(source.columns, source.name)
         if col.normalised(self.roles.get("title", "")) == "name":  # of a person, more likely
             del self.roles["title"]
         self.notes = list(source.notes)
@@ -77,6 +69,9 @@ class Rules:
         if options.by_row:  # whether a time can be read depends on the form that most times have
             self.roles.pop("time", None)
         col.once(self.wanted, source.columns, source.name)
+        self.total = 0
+        self.dropped: dict[str, int] = {}
+        self._keep = np.ones(0, bool)
         self._time_form: str | None = None
         self._is_split: bool | None = options.by_row or None
 
@@ -90,28 +85,69 @@ class Rules:
         """Those of them with many distinct values."""
         return [self.roles["time"]] if "time" in self.roles else []
 
+    def apply(self, table: pa.Table, ragged: int, *, from_text: bool) -> Rows:
+        """The rules on a block of rows.
+
+        ragged: how many more rows there were, which could not be read.
+        from_text: ids written as whole numbers are numbers.
+        """
+        roles, self._keep = self.roles, np.ones(table.num_rows, bool)
+        self.total += table.num_rows + ragged
+        self._count(ragged, "ragged row")
+        users, user_ids = encode(table.column(roles["user"]), from_text=from_text, what="user")
+        items, item_ids = encode(table.column(roles["item"]), from_text=from_text, what="item")
+        self._drop(users < 0, "no user id")
+        self._drop(items < 0, "no item id")
+        if "rating" in roles and _may_be_odd(table.column(roles["rating"])):
+            finite = np.isfinite(numbers(table.column(roles["rating"]), "rating"))
+            self._drop(~finite, "rating is not a finite number")
+        columns = {"weight": self._weights(table), "part": self._parts(table), "time": self._times(table)}
+        if self.condition is not None and self.tested is not None:
+            values = numbers(table.column(self.tested), self.tested)
+            self._drop(~self.condition.holds(values), self._unwanted)
+        kept = None if self._keep.all() else np.flatnonzero(self._keep)
+        some = slice(None) if kept is None else kept
+        others = {name: values[some] for name, values in columns.items() if values is not None}
+        about = pa.table({role: table.column(roles[role]) for role in ("title", "genres") if role in roles})
+        return Rows(kept, users[some], user_ids, items[some], item_ids, others, about)
+
+    def unusable(self) -> DataError:
+        """The error for a source of which no row can be used."""
+        name = self.source.name
+        if not self.total:
+            return DataError(f"{name} has columns but no rows; expected at least one interaction.")
+        return DataError(f"none of the {self.total:,} rows of {name} can be used: {_counts(self.dropped)}.")
+
+    def settle(self, repeats: int, users: Vocabulary, items: Vocabulary) -> None:
+        """Count repeated pairs and note ids that look alike; with `strict`, refuse damaged rows."""
+        if self.options.duplicates == "first":
+            self._count(repeats, "repeated (user, item) pair")
+        elif repeats:
+            self.notes.append(f"{repeats:,} repeated (user, item) pairs were summed")
+        refused = {reason: count for reason, count in self.dropped.items() if reason != self._unwanted}
+        if self.options.strict and refused:
+            raise DataError(
+                f"{self.source.name}: strict reading refuses rows that would be dropped: {_counts(refused)}."
+            )
+        for name, vocabulary in (("user", users), ("item", items)):
+            if alike := _alike(vocabulary.ids):
+                self.notes.append(
+                    f"{alike:,} {name} ids differ from another only in Unicode normal form; kept apart"
+                )
+
     @property
-    def unwanted(self) -> str:
+    def _unwanted(self) -> str:
         """The reason that is no damage: the row is no interaction."""
         return f"not {self.condition}"
 
-    def apply(self, table: pa.Table, unread: Mapping[str, int], *, from_text: bool) -> Usable:
-        """The rules on a block of rows; from_text: ids written as whole numbers are numbers."""
-        rows, roles = Kept(table.num_rows, unread), self.roles
-        users, user_ids = encode(table.column(roles["user"]), from_text=from_text, what="user")
-        items, item_ids = encode(table.column(roles["item"]), from_text=from_text, what="item")
-        rows.drop(users < 0, "no user id")
-        rows.drop(items < 0, "no item id")
-        if "rating" in roles and _may_be_odd(table.column(roles["rating"])):
-            finite = np.isfinite(numbers(table.column(roles["rating"]), "rating"))
-            rows.drop(~finite, "rating is not a finite number")
-        weight = _weights(table.column(roles["weight"]), rows) if "weight" in roles else None
-        part = self._parts(table.column(roles["split"]), rows) if "split" in roles else None
-        time = self._times(table.column(roles["time"]), rows) if "time" in roles else None
-        if self.condition is not None and self.tested is not None:
-            values = numbers(table.column(self.tested), self.tested)
-            rows.drop(~self.condition.holds(values), self.unwanted)
-        return Usable(rows, users, user_ids, items, item_ids, weight, part, time)
+    def _drop(self, where: NDArray[np.bool_], reason: str) -> None:
+        where = where & self._keep
+        self._count(int(np.count_nonzero(where)), reason)
+        self._keep[where] = False
+
+    def _count(self, rows: int, reason: str) -> None:
+        if rows:
+            self.dropped[reason] = self.dropped.get(reason, 0) + rows
 
     def _tested(self) -> str | None:
         """The column that `positive` compares: a column of the file, or a role."""
@@ -128,9 +164,21 @@ class Rules:
                 f"it has {col.listed(source.columns)}."
             ) from None
 
-    def _times(self, column: pa.ChunkedArray, rows: Kept) -> NDArray[np.int64] | None:
+    def _weights(self, table: pa.Table) -> NDArray[np.float32] | None:
+        if "weight" not in self.roles:
+            return None
+        column = table.column(self.roles["weight"])
+        with np.errstate(over="ignore"):  # as it will be stored: 1e39 is infinite there, 1e-50 is 0
+            weight = numbers(column, "weight").astype(np.float32)
+        self._drop(~(np.isfinite(weight) & (weight >= 0)), "weight is negative or not a finite number")
+        self._drop(weight == 0, "weight is 0")
+        return weight
+
+    def _times(self, table: pa.Table) -> NDArray[np.int64] | None:
+        if "time" not in self.roles:
+            return None
         first = self._time_form is None
-        time, unreadable, self._time_form = times(column, self._time_form)
+        time, unreadable, self._time_form = times(table.column(self.roles["time"]), self._time_form)
         if unreadable is None:
             return time
         if first and unreadable.mean() > 0.5:  # not a column of times, whatever its name
@@ -142,12 +190,14 @@ class Rules:
             self.notes.append("the column of times holds none that can be read and was ignored")
             del self.roles["time"]
             return None
-        rows.drop(unreadable, "time cannot be read")
+        self._drop(unreadable, "time cannot be read")
         return time
 
-    def _parts(self, column: pa.ChunkedArray, rows: Kept) -> NDArray[np.int8] | None:
-        """0, 1, 2 for train, val, test. None when the column is not about a split."""
-        array = whole(column)
+    def _parts(self, table: pa.Table) -> NDArray[np.int8] | None:
+        """0, 1, 2 for train, val, test. None when there is no column about a split."""
+        if "split" not in self.roles:
+            return None
+        array = whole(table.column(self.roles["split"]))
         if pa.types.is_nested(array.type):
             array = pa.nulls(len(array), pa.string())
         if not pa.types.is_dictionary(array.type):
@@ -161,8 +211,23 @@ class Rules:
             del self.roles["split"]
             return None
         part: NDArray[np.int8] = table[to_numpy(array.indices.cast(pa.int32()), len(labels))]
-        rows.drop(part < 0, "split is none of train, val, test")
+        self._drop(part < 0, "split is none of train, val, test")
         return part
+
+
+def first_places(codes: NDArray[np.integer], size: int) -> NDArray[np.int64]:
+    """Where each of the codes 0 … size − 1 stands first."""
+    first = np.zeros(size, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the last write wins
+    return first
+
+
+def _alike(ids: pa.Array) -> int:
+    """How many ids look the same as another one, which they are not."""
+    if not is_text(ids.type):
+        return 0
+    unusual = ids.filter(pc.invert(pc.string_is_ascii(ids)))
+    return len(unusual) - len(pc.unique(pc.utf8_normalize(unusual, form="NFC"))) if len(unusual) else 0
 
 
 def _may_be_odd(column: pa.ChunkedArray) -> bool:
@@ -170,19 +235,6 @@ def _may_be_odd(column: pa.ChunkedArray) -> bool:
     return bool(column.null_count) or not pa.types.is_integer(column.type)
 
 
-def _weights(column: pa.ChunkedArray, rows: Kept) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # as it will be stored: 1e39 is infinite there, 1e-50 is 0
-        weight = numbers(column, "weight").astype(np.float32)
-    rows.drop(~(np.isfinite(weight) & (weight >= 0)), "weight is negative or not a finite number")
-    rows.drop(weight == 0, "weight is 0")
-    return np.where(rows.keep, weight, np.float32(0))
-
-
-def at(values: NDArray[Any], kept: NDArray[np.intp] | None) -> NDArray[Any]:
-    """The values of the rows that count."""
-    return values if kept is None else values[kept]
-
-
-def counts(dropped: Mapping[str, int]) -> str:
+def _counts(dropped: Mapping[str, int]) -> str:
     """Reasons and how often, in words."""
     return ", ".join(f"{count:,} × {reason}" for reason, count in dropped.items())

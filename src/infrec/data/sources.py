@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from infrec.data.columns import once
 from infrec.errors import DataError, first_line
 
-BLOCK = 1 << 22  # rows in memory at a time when a source is read block by block
 
-
-class Source(Protocol):
+class Source:
     """Rows to be read. `from_text`: values were written as text, so that `7` may be a number."""
 
     name: str
     columns: list[str]
-    from_text: bool
-    notes: list[str]
+    from_text: bool = False
+    notes: Sequence[str] = ()  # sentences about what the reader took for granted
 
-    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
-        """These columns, and how many rows could not be read, by reason.
+    def tables(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[tuple[pa.Table, int]]:
+        """These columns, and how many rows besides are ragged: in one table, or in tables of about `rows` one
+        after the other, in memory that does not grow with the source.
 
         plain: columns with many distinct values, not worth a dictionary.
         """
-        ...
-
-    def blocks(
-        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
-    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
-        """These columns in blocks of about `rows`, in order, in memory that does not grow with the source."""
-        ...
+        raise NotImplementedError
 
 
 def grouped(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
@@ -52,36 +49,27 @@ def grouped(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-class TableSource:
+class TableSource(Source):
     """A table in memory: a frame of any library, or what the generator made."""
-
-    from_text = False
 
     def __init__(self, frame: Any, name: str = "the frame") -> None:
         self.name = name
-        self.notes: list[str] = []
         self._table = _as_table(frame)
         self.columns = list(self._table.column_names)
 
-    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
-        return self._table.select(list(columns)), {}
-
-    def blocks(
-        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
-    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
+    def tables(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[tuple[pa.Table, int]]:
         table = self._table.select(list(columns))
-        for start in range(0, table.num_rows, rows):
-            yield table.slice(start, rows), {}
+        for start in (0,) if rows is None else range(0, table.num_rows, rows):
+            yield table.slice(start, rows), 0
 
 
-class ParquetSource:
+class ParquetSource(Source):
     """A Parquet file, or a directory of them (Hive-style `key=value` folders are columns)."""
-
-    from_text = False
 
     def __init__(self, path: Path) -> None:
         self.name = path.name
-        self.notes: list[str] = []
         self._path = path
         with _explained(self.name):
             if path.is_dir():
@@ -99,46 +87,36 @@ class ParquetSource:
                 schemas = _decoded(schemas)
                 merged = _unified(schemas, [str(file.relative_to(path)) for file in files])
                 hive = ds.HivePartitioning.discover(infer_dictionary=False)
+                names, layout = list(map(str, files)), {"partitioning": hive, "partition_base_dir": str(path)}
                 if any("=" in part for file in files for part in file.relative_to(path).parts[:-1]):
-                    guess = ds.dataset(
-                        [str(file) for file in files], partitioning=hive, partition_base_dir=str(path)
-                    )
+                    guess = ds.dataset(names, **layout)
                     merged = pa.unify_schemas(_decoded([merged, guess.schema]), promote_options="permissive")
-                self._dataset = ds.dataset(
-                    [str(file) for file in files],
-                    schema=merged,
-                    partitioning=hive,
-                    partition_base_dir=str(path),
-                )
+                self._dataset = ds.dataset(names, schema=merged, **layout)
                 self.columns = list(merged.names)
             else:
                 self._dataset = None
                 self.columns = list(_schema(path).names)
 
-    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
-        import pyarrow.parquet as pq
-
-        with _explained(self.name):
-            if self._dataset is not None:
-                return self._dataset.to_table(columns=list(columns)), {}
-            with pq.ParquetFile(self._path, memory_map=True, read_dictionary=[]) as file:
-                return file.read(columns=list(columns)), {}
-
-    def blocks(
-        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
-    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
-        import pyarrow.parquet as pq
-
-        with _explained(self.name):
+    def tables(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[tuple[pa.Table, int]]:
+        names = list(columns)
+        with _explained(self.name), ExitStack() as stack:
+            if rows is None:
+                if self._dataset is not None:
+                    yield self._dataset.to_table(columns=names), 0
+                    return
+                file = stack.enter_context(pq.ParquetFile(self._path, memory_map=True, read_dictionary=[]))
+                yield file.read(columns=names), 0
+                return
             if self._dataset is not None:
                 batches = self._dataset.to_batches(
-                    columns=list(columns), batch_size=1 << 18, batch_readahead=2, fragment_readahead=1
+                    columns=names, batch_size=1 << 18, batch_readahead=2, fragment_readahead=1
                 )
-                yield from ((table, {}) for table in grouped(batches, rows))
-                return
-            with pq.ParquetFile(self._path, pre_buffer=False) as file:
-                batches = file.iter_batches(batch_size=1 << 20, columns=list(columns))
-                yield from ((table, {}) for table in grouped(batches, rows))
+            else:
+                file = stack.enter_context(pq.ParquetFile(self._path, pre_buffer=False))
+                batches = file.iter_batches(batch_size=1 << 20, columns=names)
+            yield from ((table, 0) for table in grouped(batches, rows))
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -152,8 +130,6 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def _schema(path: Path) -> pa.Schema:
-    import pyarrow.parquet as pq
-
     if path.stat().st_size == 0:
         raise DataError(f"{path.name} is empty; expected a Parquet file.")
     return pq.read_schema(path, memory_map=True)
@@ -164,16 +140,12 @@ def _decoded(schemas: list[pa.Schema]) -> list[pa.Schema]:
     kinds: dict[str, set[pa.DataType]] = {}
     for field in (field for schema in schemas for field in schema):
         kinds.setdefault(field.name, set()).add(field.type)
-    out = []
-    for schema in schemas:
-        fields = [
-            field.with_type(field.type.value_type)
-            if len(kinds[field.name]) > 1 and pa.types.is_dictionary(field.type)
-            else field
-            for field in schema
-        ]
-        out.append(pa.schema(fields))
-    return out
+
+    def decoded(field: pa.Field) -> pa.Field:
+        several = len(kinds[field.name]) > 1 and pa.types.is_dictionary(field.type)
+        return field.with_type(field.type.value_type) if several else field
+
+    return [pa.schema(map(decoded, schema)) for schema in schemas]
 
 
 def _unified(schemas: list[pa.Schema], names: list[str]) -> pa.Schema:
@@ -222,19 +194,15 @@ def _as_table(frame: Any) -> pa.Table:
         ) from None
 
 
-class _explained:
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
     """Arrow's and the system's errors about a Parquet file, in one sentence."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, PermissionError):
-            raise DataError(f"{self.name} may not be read; check its permissions.") from None
-        if isinstance(error, (pa.ArrowException, OSError, UnicodeError)):  # a column's name may be no text
-            raise DataError(
-                f"{self.name} cannot be read as Parquet ({first_line(error)}): it is cut off, damaged or "
-                "something else; get it again."
-            ) from None
+    try:
+        yield
+    except PermissionError:
+        raise DataError(f"{name} may not be read; check its permissions.") from None
+    except (pa.ArrowException, OSError, UnicodeError) as error:  # a column's name may be no text
+        raise DataError(
+            f"{name} cannot be read as Parquet ({first_line(error)}): it is cut off, damaged or "
+            "something else; get it again."
+        ) from None

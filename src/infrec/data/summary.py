@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.contents import Artifact
+from infrec.contents import Artifact, with_info
 from infrec.data import grids
 from infrec.data.interactions import Interactions, canonical
 from infrec.data.vocabulary import Vocabulary
@@ -59,6 +59,8 @@ class Summary(Interactions):
 
     about: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "summary"
+
+    synthetic_users: ClassVar[bool] = True  # sampled ones are known by a part of the log alone
 
     @classmethod
     def of(cls, log: Interactions, *, about: Mapping[str, Any] | None = None, kind: str = "summary") -> Self:
@@ -106,11 +108,6 @@ class Summary(Interactions):
         """The λ values to try for ∞-AE on this summary."""
         return tuple(self.about.get("reg_grid", grids.SUMMARY))
 
-    @property
-    def synthetic_users(self) -> bool:
-        """Synthetic users are nobody, and sampled ones are known by a part of the log."""
-        return True
-
     @cached_property
     def bytes(self) -> int:
         """The size of `interactions.parquet`."""
@@ -146,9 +143,6 @@ class Summary(Interactions):
         Args:
             path: The directory.
         """
-        items = pa.table({"item": self.items.ids})
-        for name in self.item_info.column_names if self.item_info is not None else ():
-            items = items.append_column(f"info.{name}", self.item_info.column(name))  # type: ignore[union-attr]
         facts = {
             "users": self.n_users,
             "items": self.n_items,
@@ -157,7 +151,7 @@ class Summary(Interactions):
             "reg_grid": list(self.reg_grid),
             **{name: value for name, value in self.about.items() if name != "reg_grid"},
         }
-        tables = {"items": items}
+        tables = {"items": with_info(pa.table({"item": self.items.ids}), self.item_info)}
         if not self.user_counts.all():  # interactions.parquet does not name everybody
             tables["users"] = pa.table({"user": self.users.ids})
         artifacts.write(

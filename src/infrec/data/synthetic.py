@@ -14,7 +14,6 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 from infrec import drafts
-from infrec.data.arrow import from_numpy
 from infrec.data.assemble import assemble
+from infrec.data.columns import ReadOptions
 from infrec.data.interactions import Interactions
-from infrec.data.read_options import ReadOptions
 from infrec.data.sources import TableSource, grouped
 from infrec.data.synthetic_world import BLOCK, World
+from infrec.data.vocabulary import from_numpy
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 DEMO = {"users": 1_000, "items": 500, "interactions": 40_000, "seed": 2022}
 ROUNDS = 5  # of drawing again for what was drawn twice, before the rest is drawn exactly
 _SEQUENCE_BITS, _KIND_BITS = 22, 2
+_LOW_BITS = _SEQUENCE_BITS + _KIND_BITS
 SCHEMA = pa.schema({"user": pa.int32(), "item": pa.int32(), "rating": pa.int8(), "timestamp": pa.int64()})
 _START, _END = 1_262_304_000, 1_735_689_600  # 2010 … 2025, in seconds
 
@@ -50,7 +50,8 @@ def generate(
     Items that nobody met are not in it. For a log that does not fit in memory, see `write_parquet`.
     """
     rows, films = tables(users, items, interactions, seed)
-    return assemble(TableSource(rows, "the generated log"), ReadOptions(), TableSource(films, "its items"))
+    log, about = TableSource(rows, "the generated log"), TableSource(films, "its items")
+    return Interactions(**assemble(log, ReadOptions(), about))
 
 
 def tables(users: int, items: int, interactions: int, seed: int) -> tuple[pa.Table, pa.Table]:
@@ -59,12 +60,6 @@ def tables(users: int, items: int, interactions: int, seed: int) -> tuple[pa.Tab
     return pa.Table.from_batches(
         [_block(world, number) for number in range(world.blocks)], SCHEMA
     ), world.films()
-
-
-@lru_cache(maxsize=1)
-def demo_tables() -> tuple[pa.Table, pa.Table]:
-    """The embedded dataset `demo`."""
-    return tables(**DEMO)
 
 
 def write_parquet(
@@ -119,8 +114,7 @@ def _block(world: World, number: int) -> pa.RecordBatch:
     rng = generator(world.seed, "generate", "users", str(number))
     first = number * BLOCK
     wanted = world.activity[first : first + BLOCK]
-    urns = world.favourites(rng, len(wanted))
-    owner, item, kind = _distinct_draws(world, rng, wanted, urns)
+    owner, item, kind = _Draws(world, rng, wanted).distinct()
 
     starts = np.cumsum(wanted) - wanted
     rank = np.arange(len(owner)) - np.repeat(starts, wanted)
@@ -143,91 +137,88 @@ def _block(world: World, number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([from_numpy(column) for column in columns], schema=SCHEMA)
 
 
-def _distinct_draws(
-    world: World, rng: np.random.Generator, wanted: NDArray[np.int64], urns: NDArray[np.int16]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """For each user as many distinct items as wanted, in the order of drawing: user, item, kind of urn.
+class _Draws:
+    """Items drawn for the users of a block: as many distinct ones as wanted, in the order of drawing.
 
     Each draw takes one of the user's urns and an item from it; an item that the user has is drawn again. A
-    draw is packed into one integer, so that two sorts do all the work: by (user, item) to find repeats, then
-    by (user, order) to keep the first ones.
+    draw is packed into one integer (user | sequence | kind of urn | item), so that two sorts do all the work:
+    by (user, item) to find repeats, then by (user, order) to keep the first ones.
     """
-    item_bits = int(world.items).bit_length()
-    low = _SEQUENCE_BITS + _KIND_BITS
-    kept = np.zeros(0, np.int64)  # user | sequence | kind | item
-    short = np.arange(len(wanted))
-    missing = wanted.astype(np.int64)
-    drawn = np.zeros(len(wanted), np.int64)
-    finished: list[NDArray[np.int64]] = []
-    for turn in range(ROUNDS):
-        draws = missing[short] * (3 + 2 * turn) // 2 + 6
+
+    def __init__(self, world: World, rng: np.random.Generator, wanted: NDArray[np.int64]) -> None:
+        self.world, self.rng, self.wanted = world, rng, wanted
+        self.urns = world.favourites(rng, len(wanted))
+        self.item_bits = int(world.items).bit_length()
+        self.missing = wanted.astype(np.int64)
+        self.drawn = np.zeros(len(wanted), np.int64)
+
+    def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """User, item and kind of urn of each draw that counts, by user."""
+        open_, finished = np.zeros(0, np.int64), []
+        for turn in range(ROUNDS):
+            short = np.flatnonzero(self.missing)
+            open_, complete = self._first_of_each(
+                np.concatenate([open_, self._drawn_again(short, turn)]), short
+            )
+            finished.append(complete)
+            if not self.missing.any():
+                break
+        finished.append(self._exactly(open_))
+        done = np.sort(np.concatenate(finished))
+        user, rest, item = self._unpacked(done)
+        return user, item, rest & ((1 << _KIND_BITS) - 1)
+
+    def _packed(self, user: Any, sequence: Any, kind: Any, item: Any) -> NDArray[np.int64]:
+        order = (((user << _SEQUENCE_BITS) | sequence) << _KIND_BITS) | kind
+        return (order << self.item_bits) | item
+
+    def _unpacked(
+        self, draws: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """User, sequence with kind, and item."""
+        rest = (draws >> self.item_bits) & ((1 << _LOW_BITS) - 1)
+        return draws >> (self.item_bits + _LOW_BITS), rest, draws & ((1 << self.item_bits) - 1)
+
+    def _drawn_again(self, short: NDArray[np.int64], turn: int) -> NDArray[np.int64]:
+        """More draws than the users who miss items need."""
+        draws = self.missing[short] * (3 + 2 * turn) // 2 + 6
         owner = np.repeat(short, draws)
-        sequence = drawn[owner] + np.arange(len(owner)) - np.repeat(np.cumsum(draws) - draws, draws)
-        drawn[short] += draws
-        item, kind = world.draw(rng, urns, owner)
-        fresh = (((((owner << _SEQUENCE_BITS) | sequence) << _KIND_BITS) | kind) << item_bits) | item
-        kept, complete, missing = _first_of_each(
-            np.concatenate([kept, fresh]), wanted, item_bits, low, short, missing
-        )
-        finished.append(complete)
-        short = np.flatnonzero(missing)
-        if not len(short):
-            break
-    if len(short):
-        finished.append(_exactly(world, rng, kept, short, missing, drawn, item_bits))
-    done = np.sort(np.concatenate(finished))
-    item = done & ((1 << item_bits) - 1)
-    return done >> (item_bits + low), item, (done >> item_bits) & ((1 << _KIND_BITS) - 1)
+        sequence = self.drawn[owner] + np.arange(len(owner)) - np.repeat(np.cumsum(draws) - draws, draws)
+        self.drawn[short] += draws
+        item, kind = self.world.draw(self.rng, self.urns, owner)
+        return self._packed(owner, sequence, kind, item)
 
+    def _first_of_each(
+        self, draws: NDArray[np.int64], short: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draws without repeats, as many as wanted: of users who still miss items, and of the others."""
+        user, rest, item = self._unpacked(draws)
+        by_item = np.sort((((user << self.item_bits) | item) << _LOW_BITS) | rest)
+        new = np.ones(len(by_item), bool)
+        new[1:] = (by_item[1:] >> _LOW_BITS) != (by_item[:-1] >> _LOW_BITS)
+        by_item = by_item[new]
+        item = (by_item >> _LOW_BITS) & ((1 << self.item_bits) - 1)
+        user, rest = by_item >> (self.item_bits + _LOW_BITS), by_item & ((1 << _LOW_BITS) - 1)
+        ordered = np.sort((((user << _LOW_BITS) | rest) << self.item_bits) | item)
+        user = self._unpacked(ordered)[0]
+        counts = np.bincount(user, minlength=len(self.wanted))
+        rank = np.arange(len(ordered)) - np.repeat(np.cumsum(counts) - counts, counts)
+        kept = rank < self.wanted[user]
+        ordered, user = ordered[kept], user[kept]
+        self.missing[short] = np.maximum(self.wanted[short] - counts[short], 0)
+        open_ = self.missing[user] > 0
+        return ordered[open_], ordered[~open_]
 
-def _first_of_each(
-    draws: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-    item_bits: int,
-    low: int,
-    short: NDArray[np.int64],
-    missing: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Without repeats: the draws of users who still miss items, those of the others, what is missing."""
-    item_mask, low_mask = (1 << item_bits) - 1, (1 << low) - 1
-    user, rest, item = draws >> (low + item_bits), (draws >> item_bits) & low_mask, draws & item_mask
-    by_item = np.sort((((user << item_bits) | item) << low) | rest)
-    new = np.ones(len(by_item), bool)
-    new[1:] = (by_item[1:] >> low) != (by_item[:-1] >> low)
-    by_item = by_item[new]
-    user, item, rest = by_item >> (item_bits + low), (by_item >> low) & item_mask, by_item & low_mask
-    ordered = np.sort((((user << low) | rest) << item_bits) | item)
-    user = ordered >> (low + item_bits)
-    counts = np.bincount(user, minlength=len(wanted))
-    rank = np.arange(len(ordered)) - np.repeat(np.cumsum(counts) - counts, counts)
-    ordered = ordered[rank < wanted[user]]
-    user = ordered >> (low + item_bits)
-    missing = missing.copy()
-    missing[short] = np.maximum(wanted[short] - counts[short], 0)
-    open_ = missing[user] > 0
-    return ordered[open_], ordered[~open_], missing
-
-
-def _exactly(
-    world: World,
-    rng: np.random.Generator,
-    kept: NDArray[np.int64],
-    short: NDArray[np.int64],
-    missing: NDArray[np.int64],
-    drawn: NDArray[np.int64],
-    item_bits: int,
-) -> NDArray[np.int64]:
-    """Items that very active users still miss: the largest of log popularity + Gumbel noise; none repeats."""
-    low = _SEQUENCE_BITS + _KIND_BITS
-    out = [kept]
-    owner, item = kept >> (low + item_bits), kept & ((1 << item_bits) - 1)
-    for start in range(0, len(short), 64):
-        some = short[start : start + 64]
-        keys = rng.gumbel(size=(len(some), world.items)) + 0.7 * world.log_popularity
-        mine = np.isin(owner, some)
-        keys[np.searchsorted(some, owner[mine]), item[mine]] = -np.inf
-        best = np.argsort(-keys, axis=1, kind="stable")
-        row, sequence = np.nonzero(np.arange(world.items) < missing[some][:, None])
-        packed = (some[row] << _SEQUENCE_BITS) | (drawn[some][row] + sequence)
-        out.append((((packed << _KIND_BITS) | 2) << item_bits) | best[row, sequence])
-    return np.concatenate(out)
+    def _exactly(self, kept: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draws that very active users miss: the largest of log popularity + Gumbel noise; none repeats."""
+        short, out = np.flatnonzero(self.missing), [kept]
+        owner, _, item = self._unpacked(kept)
+        for start in range(0, len(short), 64):
+            some = short[start : start + 64]
+            keys = self.rng.gumbel(size=(len(some), self.world.items)) + 0.7 * self.world.log_popularity
+            mine = np.isin(owner, some)
+            keys[np.searchsorted(some, owner[mine]), item[mine]] = -np.inf
+            best = np.argsort(-keys, axis=1, kind="stable")
+            row, place = np.nonzero(np.arange(self.world.items) < self.missing[some][:, None])
+            out.append(self._packed(some[row], self.drawn[some][row] + place, 2, best[row, place]))
+        return np.concatenate(out)

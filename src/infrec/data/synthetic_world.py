@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from infrec.data.arrow import from_numpy, strings
+from infrec.data.vocabulary import from_numpy, strings
 from infrec.errors import ConfigError
 from infrec.randomness import generator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from infrec.data.columns import find, listed, recognised
-from infrec.data.sources import BLOCK, grouped
+from infrec.data.sources import Source, grouped
 from infrec.errors import DataError, first_line
 
 HEAD = 1 << 16
@@ -28,7 +28,7 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _LABEL = pa.dictionary(pa.int32(), pa.string())
 
 
-class TextSource:
+class TextSource(Source):
     """A delimited text file. Without a header, columns are user, item, rating, timestamp in this order."""
 
     from_text = True
@@ -47,7 +47,6 @@ class TextSource:
         wanted: names or positions that the user gave.
         """
         self.name = name
-        self.notes: list[str] = []
         self._encoding = encoding
         self._open = lambda: _decompressed(open_bytes(), name)
         suffix = Path(name.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst")).suffix
@@ -56,34 +55,26 @@ class TextSource:
         self._delimiter = delimiter or next((d for d in options if d in lines[0]), options[0])
         self._quotes = self._delimiter != "::"
         rows = [self._fields(line) for line in lines]
-        self._skip = 0
         named = any(field in wanted and not field.isdigit() for field in rows[0])
+        known = named or any(recognised(field) for field in rows[0])
+        by_position = any(word.isdigit() for word in wanted) and not (
+            rows[1:] and all(_looks_like_data(row) for row in rows[1:])
+        )
+        self.has_header = header is None and (known or not (_looks_like_data(rows[0]) or by_position))
+        self._skip = blank + 1 if self.has_header else 0
         if header is not None:
             self.columns = list(header)
-        elif named or any(recognised(field) for field in rows[0]):
-            self._take_header(rows, blank, sure=named or _is_surely_header(rows))
-        elif _looks_like_data(rows[0]) or (
-            any(name.isdigit() for name in wanted) and not _all_look_like_data(rows[1:])
-        ):
+        elif not self.has_header:
             self.columns = _positional(rows)
-            self.notes.append(f"{name} has no header; its columns were taken as {', '.join(self.columns)}")
+            self.notes = [f"{name} has no header; its columns were taken as {', '.join(self.columns)}"]
         else:
-            self._take_header(rows, blank, sure=False)
+            self.columns = _distinct(rows[0])
+            if not (named or _is_surely_header(rows)):  # a guess is told
+                self.notes = [
+                    f"the first line of {name} ({listed(rows[0], 4)}) was taken as its header, not as a "
+                    "row; if it is a row, write a line such as user,item above it"
+                ]
         self._runs = self._delimiter == " " and any("  " in line for line in lines)
-
-    @property
-    def has_header(self) -> bool:
-        """Whether the first line was taken as the names of columns."""
-        return self._skip > 0
-
-    def _take_header(self, rows: Sequence[Sequence[str]], blank: int, *, sure: bool) -> None:
-        """Names from the first line, which is then no row; where that is a guess, it is told."""
-        self.columns, self._skip = _distinct(rows[0]), blank + 1
-        if not sure:
-            self.notes.append(
-                f"the first line of {self.name} ({listed(rows[0], 4)}) was taken as its header, not as a "
-                "row; if it is a row, write a line such as user,item above it"
-            )
 
     def _fields(self, line: str) -> list[str]:
         if self._delimiter == "::":
@@ -92,42 +83,33 @@ class TextSource:
             return line.split()
         return next(csv.reader([line], delimiter=self._delimiter), [""])
 
-    def load(self, columns: Sequence[str], plain: Sequence[str] = ()) -> tuple[pa.Table, Mapping[str, int]]:
+    def tables(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[tuple[pa.Table, int]]:
         skipped = _Skipped()
         stream, options = self._opened(columns, plain, skipped)
         try:
-            table = pacsv.read_csv(stream, *options)
-        except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
-            raise _explain(error, self.name) from None
-        finally:
-            stream.close()
-        return table, skipped.told()
-
-    def blocks(
-        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int = BLOCK
-    ) -> Iterator[tuple[pa.Table, Mapping[str, int]]]:
-        skipped = _Skipped()
-        stream, options = self._opened(columns, plain, skipped)
-        try:
+            if rows is None:
+                yield pacsv.read_csv(stream, *options), skipped.since_asked()
+                return
             with pacsv.open_csv(stream, *options) as reader:
                 for table in grouped(reader, rows):
-                    yield table, skipped.told()
+                    yield table, skipped.since_asked()
         except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
             raise _explain(error, self.name) from None
         finally:
             stream.close()
-        if left := skipped.told():
-            names = {column: pa.array([], pa.string()) for column in columns}
-            yield pa.table(names), left
+        if left := skipped.since_asked():
+            yield pa.table({column: pa.array([], pa.string()) for column in columns}), left
 
     def _opened(self, columns: Sequence[str], plain: Sequence[str], skipped: _Skipped) -> tuple[Any, Any]:
         """The bytes, and how pyarrow is to read them."""
         stream: Any = self._open()
         delimiter = self._delimiter
         if delimiter == "::":
-            stream, delimiter = _Replaced(stream, b"::", UNIT.encode()), UNIT
+            stream, delimiter = _Changed(stream, _one_byte_delimiter), UNIT
         elif self._runs:
-            stream = _Blanks(stream)
+            stream = _Changed(stream, _single_blanks)
         kinds = {column: pa.string() if column in plain else _LABEL for column in columns}
         return stream, (
             pacsv.ReadOptions(
@@ -161,10 +143,10 @@ class _Skipped:
         self._count += (row.text or "").rstrip("\n").count("\n") + 1  # an open quote swallows lines
         return "skip"
 
-    def told(self) -> dict[str, int]:
-        """How many since it was last asked."""
+    def since_asked(self) -> int:
+        """How many since the last time."""
         count, self._count = self._count, 0
-        return {"ragged row": count} if count else {}
+        return count
 
 
 def _first_lines(open_stream: Callable[[], BinaryIO], name: str) -> tuple[int, list[str]]:
@@ -234,11 +216,6 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
     return not any(len(row) > at and row[at] == first[at] for row in rows[1:] for at in places)
 
 
-def _all_look_like_data(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the rows after a first line that has no number all have one: it is a header then."""
-    return bool(rows) and all(_looks_like_data(row) for row in rows)
-
-
 def _positional(rows: Sequence[Sequence[str]]) -> list[str]:
     width = len(rows[0])
     names = ["user", "item", "rating", "timestamp"][:width] + [f"column{n}" for n in range(5, width + 1)]
@@ -259,11 +236,15 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return out
 
 
-class _Filtered(io.RawIOBase):
-    """A byte stream with something replaced on the way, chunk by chunk."""
+class _Changed(io.RawIOBase):
+    """A byte stream that is changed on the way, chunk by chunk.
 
-    def __init__(self, inner: BinaryIO) -> None:
-        self._inner, self._ready, self._held = inner, b"", b""
+    change: from bytes, and whether they are the last ones, makes the changed bytes, and those at the end that
+    can only be changed together with what follows.
+    """
+
+    def __init__(self, inner: BinaryIO, change: Callable[[bytes, bool], tuple[bytes, bytes]]) -> None:
+        self._inner, self._change, self._ready, self._held = inner, change, b"", b""
 
     def readable(self) -> bool:
         return True
@@ -272,46 +253,25 @@ class _Filtered(io.RawIOBase):
         self._inner.close()
         super().close()
 
-    def _chunk(self) -> bytes:
-        """The next replaced bytes; empty only at the end."""
-        raise EOFError
-
     def read(self, size: int = -1) -> bytes:
         while size < 0 or len(self._ready) < size:
-            chunk = self._chunk()
-            if not chunk:
+            raw = self._inner.read(4 << 20)
+            changed, self._held = self._change(self._held + raw, not raw)
+            self._ready += changed
+            if not raw:
                 break
-            self._ready += chunk
         cut = len(self._ready) if size < 0 else size
         out, self._ready = self._ready[:cut], self._ready[cut:]
         return out
 
 
-class _Replaced(_Filtered):
-    def __init__(self, inner: BinaryIO, old: bytes, new: bytes) -> None:
-        super().__init__(inner)
-        self._old, self._new = old, new
-
-    def _chunk(self) -> bytes:
-        while True:
-            raw = self._inner.read(4 << 20)
-            data = self._held + raw
-            keep = 1 if raw and data.endswith(self._old[:1]) and not data.endswith(self._old) else 0
-            self._held = data[len(data) - keep :]
-            data = data[: len(data) - keep].replace(self._old, self._new)
-            if data or not raw:
-                return data
+def _one_byte_delimiter(data: bytes, last: bool) -> tuple[bytes, bytes]:
+    """`::` as the unit separator."""
+    keep = 0 if last or data.endswith(b"::") or not data.endswith(b":") else 1
+    return data[: len(data) - keep].replace(b"::", UNIT.encode()), data[len(data) - keep :]
 
 
-class _Blanks(_Filtered):
+def _single_blanks(data: bytes, last: bool) -> tuple[bytes, bytes]:
     """Runs of blanks as one, none at the ends of lines."""
-
-    def _chunk(self) -> bytes:
-        while True:
-            raw = self._inner.read(4 << 20)
-            data = self._held + raw
-            cut = data.rfind(b"\n") + 1 if raw else len(data)
-            data, self._held = data[:cut], data[cut:]
-            data = re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data))
-            if data or not raw:
-                return data
+    cut = len(data) if last else data.rfind(b"\n") + 1
+    return re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data[:cut])), data[cut:]

@@ -37,7 +37,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-from infrec.data.arrow import to_numpy
+from infrec.data.vocabulary import to_numpy
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator, key

@@ -25,9 +25,9 @@ import scipy.sparse as sp
 from infrec import artifacts
 from infrec.checkpoints import fingerprint
 from infrec.data import Interactions, Vocabulary
-from infrec.data.arrow import from_numpy, to_numpy
 from infrec.data.interactions import canonical
 from infrec.data.parsing import CANONICAL_INTEGER
+from infrec.data.vocabulary import from_numpy, to_numpy
 from infrec.distillation import dp_accounting
 from infrec.distillation.dp_sums import BINS, Population, Release, Sums, release, shortened
 from infrec.errors import ConfigError, DataError

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from infrec.data import Interactions, Vocabulary
-from infrec.data.arrow import from_numpy
 from infrec.data.interactions import canonical
+from infrec.data.vocabulary import from_numpy
 from infrec.distillation.settings import DistillSettings, given_only
 from infrec.errors import ConfigError, DataError
 from infrec.splits import Split

@@ -1,6 +1,18 @@
 """Numbers from arrays: how good a ranking is, and what else it is."""
 
-from infrec.metrics.accuracy import ndcg, recall, truncated_ndcg, truncated_recall
+from infrec.metrics.accuracy import (
+    PROTOCOLS,
+    Protocol,
+    check_protocol,
+    inverse_propensity,
+    ndcg,
+    propensity_scored_precision,
+    propensity_scored_precision_as_published,
+    ranking_metrics,
+    recall,
+    truncated_ndcg,
+    truncated_recall,
+)
 from infrec.metrics.auc import pooled_auc_by_user, user_auc
 from infrec.metrics.catalogue import (
     co_occurrence_agreement,
@@ -11,12 +23,6 @@ from infrec.metrics.catalogue import (
     popularity,
     popularity_distance,
 )
-from infrec.metrics.propensity import (
-    inverse_propensity,
-    propensity_scored_precision,
-    propensity_scored_precision_as_published,
-)
-from infrec.metrics.protocols import PROTOCOLS, Protocol, check_protocol, ranking_metrics
 from infrec.metrics.ranking import hit_rate_at, hits, top_k
 
 __all__ = [

@@ -22,7 +22,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.contents import Artifact
+from infrec.contents import Artifact, with_info
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.search.criterion import Candidate
@@ -97,10 +97,7 @@ class Fitted:
         }
         if log.weighted:
             interactions["weight"] = pa.array(coo.data)
-        items = pa.table({"id": log.items.ids})
-        if log.item_info is not None:
-            for name in log.item_info.column_names:
-                items = items.append_column(f"info.{name}", log.item_info.column(name))
+        items = with_info(pa.table({"id": log.items.ids}), log.item_info)
         artifacts.write(
             path,
             kind="model",

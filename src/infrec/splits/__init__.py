@@ -1,8 +1,7 @@
 """Who is held out."""
 
-from infrec.splits.holdout import hide, holdout, inner_holdout, is_set_aside, own_split, set_aside
+from infrec.splits.holdout import Split, hide, holdout, inner_holdout, is_set_aside, own_split, set_aside
 from infrec.splits.negatives import evaluation_negatives
-from infrec.splits.split import Split
 from infrec.splits.temporal import ahead, periods
 
 __all__ = [

@@ -1,8 +1,4 @@
-"""The paper's split: each user's interactions at random, four fifths to learn from, a tenth to test on.
-
-Validation items for a log that comes without any.
-
-Users who are kept out of a distillation so that an audit has somebody to compare with.
+"""A log cut into what a model may see, what settings are chosen on, and what is measured; users set aside.
 
 Whether a user is set aside depends on the seed and their id alone: the list need not be written down to be
 known again, and adding or removing one user moves no other.
@@ -10,6 +6,7 @@ known again, and adding or removing one user moves no other.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +16,6 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError
 from infrec.randomness import generator
-from infrec.splits.split import Split, keep, rows_of, with_enough
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +24,32 @@ _BLOCK = 1 << 23  # interactions shuffled at a time
 
 HELD_OUT = 0.1
 INNER_SEED = 42  # of what is held out inside a log to choose settings by
+FEWEST = 3  # a user needs one interaction for each part
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Three logs over the same users and items.
+
+    Args:
+        train, val, test: The three logs.
+        name: How it was made, for records and reports.
+    """
+
+    train: Interactions
+    val: Interactions
+    test: Interactions
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for part in (self.val, self.test):
+            if part.users != self.train.users or part.items != self.train.items:
+                raise DataError("the parts of a split must share their users and items, in the same order.")
+
+    @property
+    def test_context(self) -> sp.csr_array:
+        """History of each user at test time: train and validation together, 0/1 where the data is."""
+        return self.train.matrix.maximum(self.val.matrix)
 
 
 def holdout(log: Interactions, *, seed: int = 42) -> Split:
@@ -43,9 +65,17 @@ def holdout(log: Interactions, *, seed: int = 42) -> Split:
     """
     if log.parts is not None:
         return own_split(log)
-    log = with_enough(log)
-    place = _shuffled_place(log.matrix, generator(seed, "holdout"))
     n = log.user_counts
+    enough = np.flatnonzero(n >= FEWEST)
+    if not len(enough):
+        raise DataError(
+            f"none of the {log.n_users} users has {FEWEST} interactions or more, the most is "
+            f"{int(n.max(initial=0))}; expected some with {FEWEST}, one for each of train, validation and "
+            "test: use more data, or a file with its own column `split`."
+        )
+    if len(enough) < log.n_users:
+        log, n = log.select_users(enough), n[enough]
+    place = _shuffled_place(log.matrix, generator(seed, "holdout"))
     test = (place >= np.repeat((0.9 * n).astype(np.int32), n)) | (place == 0)
     train = (place < np.repeat((0.8 * n).astype(np.int32), n)) & ~test
     return Split(keep(log, train), keep(log, ~train & ~test), keep(log, test), name=f"holdout (seed {seed})")
@@ -104,6 +134,24 @@ def own_split(log: Interactions) -> Split:
     nothing = sp.csr_array(log.matrix.shape, dtype=np.float32)
     train, val, test = (log.with_matrix(parts.get(name, nothing)) for name in ("train", "val", "test"))
     return Split(train, val, test, name="own")
+
+
+def keep(log: Interactions, wanted: NDArray[np.bool_]) -> Interactions:
+    """A log of all users and items with only the wanted interactions; `wanted` is in CSR order."""
+    matrix = log.matrix
+    upto = np.cumsum(wanted, dtype=matrix.indptr.dtype)
+    ends = matrix.indptr.copy()
+    inside = ends > 0
+    ends[inside] = upto[ends[inside] - 1]
+    del upto
+    part = sp.csr_array((matrix.data[wanted], matrix.indices[wanted], ends), shape=matrix.shape)
+    part.has_sorted_indices = part.has_canonical_format = matrix.has_canonical_format
+    return log.with_matrix(part, time=None if log.time is None else log.time[wanted])
+
+
+def rows_of(matrix: sp.csr_array) -> NDArray[np.int64]:
+    """The row of each stored entry."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
 
 def _shuffled_place(matrix: sp.csr_array, rng: np.random.Generator) -> NDArray[np.int32]:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from infrec.errors import ConfigError
 from infrec.randomness import generator
-from infrec.splits.split import Split, rows_of
+from infrec.splits.holdout import Split, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

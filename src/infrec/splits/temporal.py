@@ -8,7 +8,7 @@ import numpy as np
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits.split import Split, keep, rows_of
+from infrec.splits.holdout import Split, keep, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
