@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from infrec import drafts
 from infrec.cli import console, options
-from infrec.cli.options import Reading, reads_data
+from infrec.cli.options import Reading, argument, option, reads_data
 from infrec.errors import DataError
 from infrec.progress import Progress
 
@@ -21,41 +19,22 @@ if TYPE_CHECKING:
 
 PAGE, RECORD = "audit.html", "audit.json"
 
-
 ReleaseArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RELEASE",
-        help="What infrec distill, infrec sample or infrec fit wrote.",
-        show_default=False,
-    ),
+    Path, argument("RELEASE", "What infrec distill, infrec sample or infrec fit wrote.")
 ]
-AgainstOption = Annotated[
-    str,
-    typer.Option(
-        "--against",
-        metavar="DATA",
-        help="The log that it was made from, read the same way.",
-        show_default=False,
-    ),
-]
+AgainstOption = Annotated[str, option("--against DATA", "The log that it was made from, read the same way.")]
 ControlOption = Annotated[
-    str | None,
-    typer.Option("--control", metavar="DATA", help="People like those in the log who were not in it."),
+    str | None, option("--control DATA", "People like those in the log who were not in it.")
 ]
 ShadowsOption = Annotated[
     int,
-    typer.Option(
-        "--shadows",
-        metavar="N",
+    option(
+        "--shadows N",
+        "Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
         min=0,
-        help="Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
     ),
 ]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="DIR", help="Where the report goes. Default: RELEASE-audit."),
-]
+OutOption = Annotated[Path | None, option("--out -o DIR", "Where the report goes. Default: RELEASE-audit.")]
 
 
 @reads_data
@@ -88,28 +67,27 @@ def audit(
     with console.bars() as progress:
         found = _audited(release, against, control, reading, shadows, seed, progress)
     words = paragraph(found)
-    record = json_.dumps({**found.as_dict(), "findings": words}, ensure_ascii=False, allow_nan=False)
-    drafts.write_text(out / RECORD, record)
+    measured = {**found.as_dict(), "findings": words}
+    drafts.write_text(out / RECORD, json_.dumps(measured, ensure_ascii=False, allow_nan=False))
     drafts.write_text(out / PAGE, html.render(page_of(found)))
     console.saved(out / PAGE)
     card = _into_card(release, found)
-    document = {
-        "release": str(release),
-        "against": against,
-        **found.as_dict(),
-        "findings": words,
-        "leaks": found.leaks,
-        "traces": found.traces,
-        "report": str(out / PAGE),
-        "card": None if card is None else str(card),
-    }
     if json:
+        document = {
+            "release": str(release),
+            "against": against,
+            **measured,
+            "leaks": found.leaks,
+            "traces": found.traces,
+            "report": str(out / PAGE),
+            "card": None if card is None else str(card),
+        }
         console.emit(document)
         return
-    console.out().print(words, soft_wrap=True)
+    console.say(words)
     for what, why in found.not_measured.items():
         console.note(f"{what}: {why}")
-    console.out().print(f"Report: [bold]{out / PAGE}[/]", soft_wrap=True)
+    console.say(f"Report: [bold]{out / PAGE}[/]")
 
 
 def _audited(
@@ -124,6 +102,7 @@ def _audited(
     """Who was in, who was not, and everything that the attacks say of them."""
     from infrec.distillation import dp_accounting as promise
     from infrec.privacy import audit as attack
+    from infrec.splits import holdout
 
     released, about = opened(release)
     log = reading.load(against, progress)
@@ -132,9 +111,14 @@ def _audited(
         released = replace(released, remake=None)
     control_from = "users set aside at distillation"
     if control is not None:
-        others = reading.load(control, progress)
-        _note_shared(log, others)
-        aside, control_from = _cut(others, about, seed) if cut else others, "given"
+        aside, control_from = reading.load(control, progress), "given"
+        if shared := int((log.users.positions(aside.users.ids) >= 0).sum()):
+            console.note(
+                f"{shared:,} of the control's {aside.n_users:,} users have ids that are in --against too; a "
+                "control of people who were in the log hides what leaks, so check that they are others."
+            )
+        if cut:  # a longer history would tell the groups apart by itself
+            aside = holdout(aside, seed=int(about.get("seed", seed))).train
     return attack(
         released,
         members,
@@ -190,23 +174,6 @@ def _members(
         return split.train, None, True
     kept, aside = set_aside(split, rule["share"], rule["seed"])
     return kept.train, aside, True
-
-
-def _cut(log: Interactions, about: dict[str, Any], seed: int) -> Interactions:
-    """Given people, cut like the members: a longer history would tell the groups apart by itself."""
-    from infrec.splits import holdout
-
-    return holdout(log, seed=int(about.get("seed", seed))).train
-
-
-def _note_shared(log: Interactions, control: Interactions) -> None:
-    """Say so where the control may be the very people who went in: it would then hide every leak."""
-    shared = int((log.users.positions(control.users.ids) >= 0).sum())
-    if shared:
-        console.note(
-            f"{shared:,} of the control's {control.n_users:,} users have ids that are in --against too; a "
-            "control of people who were in the log hides what leaks, so check that they are others."
-        )
 
 
 def _into_card(release: Path, found: Audit) -> Path | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Reading, reads_data, report_lines
+from infrec.cli.options import Reading, argument, option, reads_data, report_lines
 from infrec.report import numbers
 
 if TYPE_CHECKING:
@@ -36,14 +36,8 @@ def list_(json: options.Json = False) -> None:
     if json:
         console.emit({"datasets": entries})
         return
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("name", "what", "here"):
-        table.add_column(column, overflow="fold")
-    for entry in entries:
-        table.add_row(entry["name"], entry["description"], entry["found"] or "[dim]–[/]")
-    console.out().print(table)
+    rows = [(entry["name"], entry["description"], entry["found"] or "–") for entry in entries]
+    console.table(rows, ("name", "what", "here"))
 
 
 @app.command()
@@ -91,21 +85,15 @@ def download(
     if json:
         console.emit({"dataset": name, "path": str(path), "bytes": n_bytes})
     else:
-        console.out().print(
-            f"{name} is in [bold]{console.plain(path)}[/] ({numbers.size(n_bytes)}).", soft_wrap=True
-        )
+        console.say(f"{name} is in [bold]{console.plain(path)}[/] ({numbers.size(n_bytes)}).")
 
 
 @app.command()
 def generate(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="PATH", help="Parquet file to write.", show_default=False)
-    ],
-    users: Annotated[int, typer.Option("--users", min=1, help="How many users.")] = 1000,
-    items: Annotated[int, typer.Option("--items", min=2, help="How many items.")] = 500,
-    interactions: Annotated[
-        int, typer.Option("--interactions", min=1, help="How many interactions.")
-    ] = 40000,
+    out: Annotated[Path, option("--out -o PATH", "Parquet file to write.")],
+    users: Annotated[int, option("--users", "How many users.", min=1)] = 1000,
+    items: Annotated[int, option("--items", "How many items.", min=2)] = 500,
+    interactions: Annotated[int, option("--interactions", "How many interactions.", min=1)] = 40000,
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:
@@ -124,22 +112,14 @@ def generate(
             out, users=users, items=items, interactions=interactions, seed=seed, progress=progress
         )
     console.saved(path)
-    document = {
-        "users": users,
-        "items": items,
-        "interactions": interactions,
-        "seed": seed,
-        "out": str(path),
-        "bytes": path.stat().st_size,
-        "seconds": console.elapsed(),
-    }
+    n_bytes = path.stat().st_size
     if json:
-        console.emit(document)
+        sizes = {"users": users, "items": items, "interactions": interactions, "seed": seed}
+        console.emit({**sizes, "out": str(path), "bytes": n_bytes, "seconds": console.elapsed()})
         return
-    console.out().print(
+    console.say(
         f"{interactions:,} interactions of {users:,} users with {items:,} items in "
-        f"[bold]{console.plain(path)}[/] ({numbers.size(path.stat().st_size)}), their titles beside it.",
-        soft_wrap=True,
+        f"[bold]{console.plain(path)}[/] ({numbers.size(n_bytes)}), their titles beside it."
     )
 
 
@@ -147,16 +127,9 @@ def generate(
 @reads_data
 def prepare(
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A file, a directory of Parquet or a registered name, of any size.",
-            show_default=False,
-        ),
+        str, argument("SOURCE", "A file, a directory of Parquet or a registered name, of any size.")
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the dataset goes.", show_default=False)
-    ],
+    out: Annotated[Path, option("--out -o DIR", "Where the dataset goes.")],
     reading: Reading = Reading(),
     json: options.Json = False,
 ) -> None:
@@ -184,25 +157,24 @@ def prepare(
     found = PartitionedLog.open(out)
     facts = {name: found.manifest[name] for name in ("users", "items", "interactions", "rows", "dropped")}
     n_bytes = sum(file["bytes"] for file in found.manifest["files"].values())
-    document = {
-        "source": source,
-        **facts,
-        "notes": list(found.manifest["notes"]),
-        "partitions": len(found.partitions),
-        "out": str(out),
-        "bytes": n_bytes,
-        "seconds": console.elapsed(),
-        "peak_rss_mb": machine.peak_rss_mb(),
-    }
     if json:
+        document = {
+            "source": source,
+            **facts,
+            "notes": list(found.manifest["notes"]),
+            "partitions": len(found.partitions),
+            "out": str(out),
+            "bytes": n_bytes,
+            "seconds": console.elapsed(),
+            "peak_rss_mb": machine.peak_rss_mb(),
+        }
         console.emit(document)
         return
     for line in report_lines(found.report):
         console.note(line)
-    console.out().print(
+    console.say(
         f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} items "
-        f"in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, {numbers.size(n_bytes)}).",
-        soft_wrap=True,
+        f"in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, {numbers.size(n_bytes)})."
     )
 
 
@@ -255,36 +227,21 @@ def _spread(counts: NDArray[np.int64]) -> dict[str, float]:
 
 
 def _show_stats(document: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold")
-    table.add_column()
-    table.add_row("dataset", console.plain(document["dataset"]))
-    for key in ("users", "items", "interactions"):
-        table.add_row(key, f"{document[key]:,}")
-    table.add_row("density", f"{100 * document['density']:.3g} %")
-    for key, what in (("per_user", "per user"), ("per_item", "per item")):
+    rows = {"dataset": document["dataset"]}
+    rows |= {key: f"{document[key]:,}" for key in ("users", "items", "interactions")}
+    rows["density"] = f"{100 * document['density']:.3g} %"
+    for key in ("per_user", "per_item"):
         spread = document[key]
-        table.add_row(
-            what,
-            f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:,}, mean {spread['mean']:.1f}",
-        )
+        least, most, middle = (f"{spread[name]:,}" for name in ("min", "max", "median"))
+        rows[key.replace("_", " ")] = f"{least} to {most}, median {middle}, mean {spread['mean']:.1f}"
     if document["split"]:
-        table.add_row(
-            "own split", ", ".join(f"{name} {count:,}" for name, count in document["split"].items())
-        )
-    has = [
-        what
-        for key, what in (("titles", "titles"), ("times", "times"), ("weighted", "weights"))
-        if document[key]
-    ]
-    table.add_row("also has", ", ".join(has) or "–")
+        rows["own split"] = ", ".join(f"{name} {count:,}" for name, count in document["split"].items())
+    has = {"titles": "titles", "times": "times", "weighted": "weights"}
+    rows["also has"] = ", ".join(word for key, word in has.items() if document[key]) or "–"
     if document["read"]:
         read = document["read"]
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in read["dropped"].items() if count)
-        table.add_row(
-            "rows",
-            f"{read['rows']:,}, of which {read['kept']:,} count" + (f"; not: {dropped}" * bool(dropped)),
+        rows["rows"] = f"{read['rows']:,}, of which {read['kept']:,} count" + f"; not: {dropped}" * bool(
+            dropped
         )
-    console.out().print(table)
+    console.table(rows.items())

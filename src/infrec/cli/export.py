@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import Annotated, Literal
 
 from infrec.cli import console, options
-from infrec.cli.options import Reading, reads_data
+from infrec.cli.options import Reading, argument, option, reads_data
 from infrec.report import numbers
-
-if TYPE_CHECKING:
-    pass
-
-
-class Format(StrEnum):
-    recbole = "recbole"
-    csv = "csv"
-    parquet = "parquet"
-    npz = "npz"
-
 
 DataOption = Annotated[
     str,
-    typer.Argument(
-        metavar="DATA_OR_SUMMARY",
-        help="A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
+    argument(
+        "DATA_OR_SUMMARY",
+        "A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
         "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
-        show_default=False,
     ),
 ]
 FormatOption = Annotated[
-    Format,
-    typer.Option("--format", "-f", help="What to write.", show_default=False, case_sensitive=False),
+    Literal["recbole", "csv", "parquet", "npz"],
+    option("--format -f", "What to write.", case_sensitive=False),
 ]
-OutOption = Annotated[
-    Path,
-    typer.Option(
-        "--out", "-o", metavar="PATH", help="The file to write; replaced whole.", show_default=False
-    ),
-]
+OutOption = Annotated[Path, option("--out -o PATH", "The file to write; replaced whole.")]
 
 
 @reads_data
@@ -64,34 +44,32 @@ def export(
 
     with console.bars() as progress:
         log = reading.load(data, progress)
-        files = write(log, out, format.value)
+        files = write(log, out, format)
     for file in files:
         console.saved(file)
-    if log.parts is not None and format in (Format.recbole, Format.npz):
-        console.note(f"the data's own split is not part of a {format.value} file; csv and parquet keep it.")
+    if log.parts is not None and format in ("recbole", "npz"):
+        console.note(f"the data's own split is not part of a {format} file; csv and parquet keep it.")
     absent = int((log.item_counts == 0).sum())
-    if absent and format in (Format.csv, Format.parquet):
+    if absent and format in ("csv", "parquet"):
         console.note(
             f"{absent:,} of {log.n_items:,} items have no interaction here; npz and recbole keep them."
         )
     n_bytes = sum(file.stat().st_size for file in files)
     if json:
-        console.emit(
-            {
-                "source": data,
-                "format": format.value,
-                "files": [str(file) for file in files],
-                "users": log.n_users,
-                "items": log.n_items,
-                "interactions": log.n_interactions,
-                "weighted": log.weighted,
-                "bytes": n_bytes,
-            }
-        )
+        document = {
+            "source": data,
+            "format": format,
+            "files": [str(file) for file in files],
+            "users": log.n_users,
+            "items": log.n_items,
+            "interactions": log.n_interactions,
+            "weighted": log.weighted,
+            "bytes": n_bytes,
+        }
+        console.emit(document)
         return
     names = ", ".join(f"[bold]{console.plain(file)}[/]" for file in files)
-    console.out().print(
+    console.say(
         f"{log.n_interactions:,} interactions of {log.n_users:,} users written to {names} "
-        f"({numbers.size(n_bytes)}).",
-        soft_wrap=True,
+        f"({numbers.size(n_bytes)})."
     )

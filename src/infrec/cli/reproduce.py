@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infrec.cli import console, options
+from infrec.cli.options import argument, option
 from infrec.errors import InfrecError
-from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
@@ -21,75 +18,59 @@ if TYPE_CHECKING:
     from infrec.paper.runner import Outcome
     from infrec.report.document import Claim, Table
 
-SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal to draw on
 CELLS = "cells"  # the stage that the runner tells of
-
 
 WhatArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="WHAT",
-        help="table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
+    argument(
+        "WHAT",
+        "table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
         "noise-infinite-ae, depth, cold, ablation, selection, statistics, augmentation, "
         "deanonymise-noise, deanonymise-reveal, leakage, continual, continual-periods, or all.",
-        show_default=False,
     ),
 ]
 DatasetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--dataset",
-        metavar="D",
-        help="A name or a file; repeatable. Default: the experiment's that are found; demo with --quick.",
+    option(
+        "--dataset D",
+        "A name or a file; repeatable. Default: the experiment's that are found; demo with --quick.",
     ),
 ]
 QuickOption = Annotated[
-    bool,
-    typer.Option("--quick", help="A look in minutes: smaller grid, fewer steps, one seed; no result."),
+    bool, option("--quick", "A look in minutes: smaller grid, fewer steps, one seed; no result.")
 ]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--only",
-        metavar="WORD",
-        help="Only cells of this model, source, number of users or noise (such as 5%); repeatable.",
+    option(
+        "--only WORD",
+        "Only cells of this model, source, number of users or noise (such as 5%); repeatable.",
     ),
 ]
 SeedsOption = Annotated[
     int | None,
-    typer.Option(
-        "--seeds",
-        metavar="K",
+    option(
+        "--seeds K",
+        "How many seeds for what is random. Default: 3; 1 for table1 and cold.",
         min=1,
         max=10,
-        help="How many seeds for what is random. Default: 3; 1 for table1 and cold.",
     ),
 ]
 SearchOption = Annotated[
-    bool,
-    typer.Option(
-        "--search", help="Search the settings of trained models again, instead of the committed ones."
-    ),
+    bool, option("--search", "Search the settings of trained models again, instead of the committed ones.")
 ]
-RecordsOption = Annotated[
-    Path,
-    typer.Option("--records", metavar="DIR", help="Where records and reports are kept, in DIR/WHAT."),
-]
+RecordsOption = Annotated[Path, option("--records DIR", "Where records and reports are kept, in DIR/WHAT.")]
 ProcessesOption = Annotated[
-    int,
-    typer.Option("--processes", metavar="N", min=1, help="How many cells run at a time, each in a process."),
+    int, option("--processes N", "How many cells run at a time, each in a process.", min=1)
 ]
 ClusterOption = Annotated[
     str | None,
-    typer.Option(
-        "--cluster",
-        metavar="local|ADDRESS",
-        help="Run the cells on a Ray cluster: one started here, or that at ADDRESS (auto: RAY_ADDRESS).",
+    option(
+        "--cluster local|ADDRESS",
+        "Run the cells on a Ray cluster: one started here, or that at ADDRESS (auto: RAY_ADDRESS).",
     ),
 ]
 ReportOnlyOption = Annotated[
-    bool,
-    typer.Option("--report-only", help="Run nothing: rebuild the report from the records that are there."),
+    bool, option("--report-only", "Run nothing: rebuild the report from the records that are there.")
 ]
 
 
@@ -137,14 +118,10 @@ def reproduce(
             begun.append((experiment, None))
             continue
         console.saved(records / name)
-        begun.append(
-            (
-                experiment,
-                _run(
-                    experiment, dataset or [], quick, only or [], seeds, search, records, processes, cluster
-                ),
-            )
+        outcome = _run(
+            experiment, dataset or [], quick, only or [], seeds, search, records, processes, cluster
         )
+        begun.append((experiment, outcome))
     _finish(what, begun, records, quick, as_json=json)
 
 
@@ -165,7 +142,7 @@ def _run(
     cells = runner.only(experiment.cells(plan), only)
     if quick:
         console.note(f"{experiment.name}: a quick look at {', '.join(plan.datasets)}, not a result.")
-    with _live(experiment.name) as progress:
+    with console.steps(experiment.name, _cell_words) as progress:
         executor: runner.Executor = runner.Here(progress)
         if cluster is not None:
             from infrec.paper.ray_runner import Ray
@@ -192,7 +169,9 @@ def _finish(
     from infrec.paper.results import Results
     from infrec.report import terminal
 
+    place = root if what == "all" else root / what
     made = site.build(root, None if what == "all" else [what])
+    page = made[0 if what == "all" else 1]
     rows: list[dict[str, Any]] = []
     claims: list[Claim] = []
     tables: list[Table] = []
@@ -205,56 +184,33 @@ def _finish(
         found = experiment.findings(own).without_verdicts(undecided)
         claims += found.claims
         tables += found.tables[:4]
-        failed += (
-            [] if outcome is None else [{"cell": c.words, "error": error} for c, error in outcome.errors]
-        )
+        errors = [] if outcome is None else outcome.errors
+        failed += [{"cell": cell.words, "error": error} for cell, error in errors]
     if as_json:
-        console.emit(
-            {
-                "what": what,
-                "quick": quick,
-                "rows": rows,
-                "claims": [vars(one) for one in claims],
-                "failed": failed,
-                "records": str(root if what == "all" else root / what),
-                "report": str(made[0] if what == "all" else made[1]),
-                "seconds": console.elapsed(),
-            }
-        )
+        document = {
+            "what": what,
+            "quick": quick,
+            "rows": rows,
+            "claims": [vars(one) for one in claims],
+            "failed": failed,
+            "records": str(place),
+            "report": str(page),
+            "seconds": console.elapsed(),
+        }
+        console.emit(document)
         return
-    if len(begun) == 1:
-        for table in tables:
-            console.out().print(terminal.table(table))
+    for table in tables if len(begun) == 1 else []:
+        console.out().print(terminal.table(table))
     for claim in claims:
-        console.out().print(terminal.claim(claim), soft_wrap=True)
-    page = made[0] if what == "all" else made[1]
-    console.out().print(f"The report: [bold]{console.plain(page)}[/]", soft_wrap=True)
+        console.say(terminal.claim(claim))
+    console.say(f"The report: [bold]{console.plain(page)}[/]")
     if quick:
         console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")
 
 
-@contextmanager
-def _live(title: str) -> Iterator[Progress]:
-    """Cells done, the last one, time left: a bar on a terminal, else a line now and then."""
-    if sys.stderr.isatty():
-        with console.bars() as progress:
-
-            def draw(stage: str, done: float, total: float | None = None, **facts: object) -> None:
-                if stage == CELLS:
-                    left = numbers.seconds(float(str(facts.pop("seconds_left", 0.0))))
-                    progress(title, done, total, left=left, **facts)
-                else:  # what happens inside the cell at hand
-                    progress(f"  {stage}", done, total)
-
-            yield draw
-        return
-    last = time.monotonic()
-
-    def line(stage: str, done: float, total: float | None = None, **facts: object) -> None:
-        nonlocal last
-        if stage == CELLS and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            left = numbers.seconds(float(str(facts.get("seconds_left", 0.0))))
-            console.note(f"{title}: {done:.0f} of {total:.0f} cells, {left} left ({facts.get('last')})")
-
-    yield line
+def _cell_words(stage: str, count: str, facts: dict[str, Any]) -> str | None:
+    """Cells done, time left and the last one; None for what happens inside the cell at hand."""
+    if stage != CELLS:
+        return None
+    left = numbers.seconds(float(facts.get("seconds_left", 0.0)))
+    return f"{count} cells, {left} left ({facts.get('last')})"

@@ -8,27 +8,17 @@ from typing import Annotated
 
 import typer
 
-from infrec.cli import console, options, outputs
-from infrec.cli.options import Reading, reads_data
+from infrec.cli import console, options
+from infrec.cli.options import Reading, option, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
 StrategyOption = Annotated[
-    str,
-    typer.Option(
-        "--strategy",
-        metavar="NAME",
-        help="interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.",
-        show_default=False,
-    ),
+    str, option("--strategy NAME", "interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.")
 ]
-OutOption = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Where to save the sample.", show_default=False)
-]
-PercentOption = Annotated[
-    float | None, typer.Option("--percent", metavar="P", help="How much of the interactions, in percent.")
-]
-UsersOption = Annotated[int | None, typer.Option("--users", metavar="N", help="How many users.")]
+OutOption = Annotated[Path, option("--out -o DIR", "Where to save the sample.")]
+PercentOption = Annotated[float | None, option("--percent P", "How much of the interactions, in percent.")]
+UsersOption = Annotated[int | None, option("--users N", "How many users.")]
 
 
 @reads_data
@@ -59,7 +49,7 @@ def sample(
         raise typer.BadParameter(words, param_hint="--strategy")
     if (percent is None) == (users is None):
         raise typer.BadParameter("give exactly one of --percent or --users.")
-    outputs.check(out, "sample")
+    console.check_out(out, "sample")
     from infrec.splits import holdout
 
     watch = Stopwatch()
@@ -89,11 +79,9 @@ def sample(
     if json:
         console.emit(document)
         return
-    console.out().print(
+    console.say(
         f"[bold]{chosen.n_interactions:,}[/] interactions of [bold]{chosen.n_users:,}[/] users ({strategy}): "
         f"{share:.1f} % of the train part, saved in [bold]{console.plain(out)}[/] "
-        f"({numbers.size(chosen.bytes)}).",
-        soft_wrap=True,
+        f"({numbers.size(chosen.bytes)})."
     )
-    then = f"infrec evaluate {reading.again(data, seed)} --train-on {out}"
-    console.out().print(f"Next: {then}", style="dim", soft_wrap=True, markup=False)
+    console.suggest(f"infrec evaluate {reading.again(data, seed)} --train-on {out}")
