@@ -17,7 +17,7 @@ import pytest
 from infrec import artifacts
 from infrec.cli.app import run
 from infrec.cli.console import live_distillation, reached, step_words
-from infrec.evaluation.card_records import Card
+from infrec.evaluation.fidelity import Card
 from infrec.report import html
 from infrec.report.card import document
 from tests.cli.conftest import Infrec

@@ -29,7 +29,7 @@ from infrec.cli import (
     serve,
 )
 from infrec.cli.interrupts import INTERRUPTED
-from infrec.cli.options import option
+from infrec.cli.options import answers, option
 from infrec.errors import ConfigError, InfrecError
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -71,11 +71,14 @@ def _root(
     pass
 
 
+app.command()(demo.demo)
 for command in (
-    *(demo.demo, fit.fit, recommend.recommend, evaluate.evaluate, distill.distill, sample.sample),
-    *(audit.audit, export.export, reproduce.reproduce, serve.serve, doctor.doctor),
+    *(fit.fit, recommend.recommend, evaluate.evaluate, distill.distill, sample.sample),
+    *(audit.audit, export.export, reproduce.reproduce),
 ):
-    app.command()(command)
+    app.command()(answers(command))
+app.command()(serve.serve)
+app.command()(answers(doctor.doctor))
 app.add_typer(datasets.app, name="datasets")
 
 

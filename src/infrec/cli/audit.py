@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from infrec import drafts
 from infrec.cli import console, options
-from infrec.cli.options import Reading, argument, option, reads_data
+from infrec.cli.options import Answer, Reading, argument, option, reads_data
 from infrec.errors import DataError
 from infrec.progress import Progress
 
@@ -46,8 +46,7 @@ def audit(
     out: OutOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Attack a summary, a sample or a model: linkage, membership, reconstruction, beside a control group.
 
     The control are the users that [bold]infrec distill --set-aside[/] kept out, or those of --control. The
@@ -72,22 +71,18 @@ def audit(
     drafts.write_text(out / PAGE, html.render(page_of(found)))
     console.saved(out / PAGE)
     card = _into_card(release, found)
-    if json:
-        document = {
-            "release": str(release),
-            "against": against,
-            **measured,
-            "leaks": found.leaks,
-            "traces": found.traces,
-            "report": str(out / PAGE),
-            "card": None if card is None else str(card),
-        }
-        console.emit(document)
-        return
-    console.say(words)
+    document = {
+        "release": str(release),
+        "against": against,
+        **measured,
+        "leaks": found.leaks,
+        "traces": found.traces,
+        "report": str(out / PAGE),
+        "card": None if card is None else str(card),
+    }
     for what, why in found.not_measured.items():
         console.note(f"{what}: {why}")
-    console.say(f"Report: [bold]{out / PAGE}[/]")
+    return document, f"{words}\nReport: [bold]{out / PAGE}[/]"
 
 
 def _audited(

@@ -58,14 +58,14 @@ def err() -> Console:
     return Console(file=sys.stderr, width=width, highlight=False, soft_wrap=True)
 
 
-def say(text: str, style: str | None = None) -> None:
+def say(text: str) -> None:
     """A sentence of the result, as rich text."""
-    out().print(text, style=style, soft_wrap=True)
+    out().print(text, soft_wrap=True)
 
 
-def suggest(command: str) -> None:
-    """The command that a person may want to give next."""
-    out().print(f"Next: {command}", style="dim", soft_wrap=True, markup=False)
+def then(command: str) -> str:
+    """The command that a person may want to give next, as rich text."""
+    return f"[dim]Next: {plain(command)}[/]"
 
 
 def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), right: Sequence[str] = ()) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Reading, argument, option, reads_data, report_lines
+from infrec.cli.options import Answer, Reading, answers, argument, option, reads_data, report_lines
 from infrec.report import numbers
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(json: options.Json = False) -> None:
+@answers
+def list_() -> Answer:
     """Registered datasets, and which of them are on this machine.
 
     [bold]Example[/]
@@ -33,20 +35,17 @@ def list_(json: options.Json = False) -> None:
       infrec datasets list
     """
     entries = describe()
-    if json:
-        console.emit({"datasets": entries})
-        return
     rows = [(entry["name"], entry["description"], entry["found"] or "–") for entry in entries]
-    console.table(rows, ("name", "what", "here"))
+    return {"datasets": entries}, partial(console.table, rows, ("name", "what", "here"))
 
 
 @app.command()
+@answers
 @reads_data
 def stats(
     data: options.Data,
     reading: Reading = Reading(),
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """The data in figures: users, items, interactions, how they are spread, and what was dropped.
 
     [bold]Examples[/]
@@ -57,17 +56,14 @@ def stats(
     with console.bars() as progress:
         log = reading.load(data, progress)
     document = {"dataset": data, **summary(log)}
-    if json:
-        console.emit(document)
-    else:
-        _show_stats(document)
+    return document, partial(_show_stats, document)
 
 
 @app.command()
+@answers
 def download(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from [bold]infrec datasets list[/].")],
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Fetch a dataset from its publisher into the cache: resumable, checked, atomic.
 
     [bold]Example[/]
@@ -82,21 +78,19 @@ def download(
         path = datasets.download(name, progress)
     console.saved(path)
     n_bytes = path.stat().st_size
-    if json:
-        console.emit({"dataset": name, "path": str(path), "bytes": n_bytes})
-    else:
-        console.say(f"{name} is in [bold]{console.plain(path)}[/] ({numbers.size(n_bytes)}).")
+    words = f"{name} is in [bold]{console.plain(path)}[/] ({numbers.size(n_bytes)})."
+    return {"dataset": name, "path": str(path), "bytes": n_bytes}, words
 
 
 @app.command()
+@answers
 def generate(
     out: Annotated[Path, option("--out -o PATH", "Parquet file to write.")],
     users: Annotated[int, option("--users", "How many users.", min=1)] = 1000,
     items: Annotated[int, option("--items", "How many items.", min=2)] = 500,
     interactions: Annotated[int, option("--interactions", "How many interactions.", min=1)] = 40000,
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Make a realistic log: long-tailed popularity and activity, tastes that a good model finds.
 
     The same seed makes the same log; memory stays bounded, however many interactions.
@@ -113,17 +107,16 @@ def generate(
         )
     console.saved(path)
     n_bytes = path.stat().st_size
-    if json:
-        sizes = {"users": users, "items": items, "interactions": interactions, "seed": seed}
-        console.emit({**sizes, "out": str(path), "bytes": n_bytes, "seconds": console.elapsed()})
-        return
-    console.say(
+    sizes = {"users": users, "items": items, "interactions": interactions, "seed": seed}
+    document = {**sizes, "out": str(path), "bytes": n_bytes, "seconds": console.elapsed()}
+    return document, (
         f"{interactions:,} interactions of {users:,} users with {items:,} items in "
         f"[bold]{console.plain(path)}[/] ({numbers.size(n_bytes)}), their titles beside it."
     )
 
 
 @app.command()
+@answers
 @reads_data
 def prepare(
     source: Annotated[
@@ -131,8 +124,7 @@ def prepare(
     ],
     out: Annotated[Path, option("--out -o DIR", "Where the dataset goes.")],
     reading: Reading = Reading(),
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Turn a log of any size into a dataset partitioned by user, in bounded memory.
 
     DIR is then DATA for every command. It appears when it is complete; until then an older one stays.
@@ -157,22 +149,19 @@ def prepare(
     found = PartitionedLog.open(out)
     facts = {name: found.manifest[name] for name in ("users", "items", "interactions", "rows", "dropped")}
     n_bytes = sum(file["bytes"] for file in found.manifest["files"].values())
-    if json:
-        document = {
-            "source": source,
-            **facts,
-            "notes": list(found.manifest["notes"]),
-            "partitions": len(found.partitions),
-            "out": str(out),
-            "bytes": n_bytes,
-            "seconds": console.elapsed(),
-            "peak_rss_mb": machine.peak_rss_mb(),
-        }
-        console.emit(document)
-        return
+    document = {
+        "source": source,
+        **facts,
+        "notes": list(found.manifest["notes"]),
+        "partitions": len(found.partitions),
+        "out": str(out),
+        "bytes": n_bytes,
+        "seconds": console.elapsed(),
+        "peak_rss_mb": machine.peak_rss_mb(),
+    }
     for line in report_lines(found.report):
         console.note(line)
-    console.say(
+    return document, (
         f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} items "
         f"in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, {numbers.size(n_bytes)})."
     )

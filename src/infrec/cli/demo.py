@@ -21,8 +21,8 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
-    from infrec.evaluation.card_records import Card
     from infrec.evaluation.comparison import Comparison, Example, Reason
+    from infrec.evaluation.fidelity import Card
 
 MODELS = ("infinite-ae", "ease", "poprec")
 ABOUT = "[bold]infrec demo[/]: invented films, and invented people who like some of them"
@@ -120,7 +120,7 @@ def _show(record: Comparison, path: Path) -> None:
     if not available():
         console.note(NO_PLOTS)
     console.say(f"\nThe report with plots: [bold]{console.plain(path.resolve())}[/]")
-    console.say(f"Done in {numbers.seconds(console.elapsed())}. Next:\n", style="dim")
+    console.say(f"[dim]Done in {numbers.seconds(console.elapsed())}. Next:[/]\n")
     for command, what in NEXT:
         console.say(f"  [cyan]{command:<68}[/][dim]{what}[/]")
 

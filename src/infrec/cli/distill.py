@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import signal
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Processes, Reading, Shown, Source, option, reads_data
+from infrec.cli.options import Answer, Processes, Reading, Shown, Source, option, reads_data
 from infrec.distillation.settings import DistillSettings, Promise, SummarySize, search_grid
 from infrec.errors import DataError
 from infrec.report import numbers
@@ -19,7 +20,7 @@ from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
-    from infrec.evaluation.card_records import Card
+    from infrec.evaluation.fidelity import Card
     from infrec.splits import Split
 
 _SIZE, _HOW, _PEOPLE = "Size", "How", "Privacy"
@@ -91,8 +92,7 @@ def distill(
     processes: Processes = Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer | None:
     """Distil the train part of a log into a few synthetic users, on which models trained are nearly as good.
 
     DIR then holds a summary that [bold]infrec evaluate --train-on[/] and [bold]infrec export[/] read.
@@ -119,16 +119,14 @@ def distill(
     with on_signals(signal.default_int_handler, signal.SIGTERM):  # SIGTERM ends it as Ctrl-C does
         summary = work.together(processes) if processes.distributed else work.alone(method.search)
         if summary is None:  # another process of the team saves it
-            return
+            return None
         work.write_card(summary)
         shutil.rmtree(place, ignore_errors=True)
     if work.promised:
         stays = f"; {work.home} has exact figures of the real users and stays with you" if work.page else ""
         console.note(f"{out} may leave the house, all of it is covered by ε and δ{stays}.")
-    if json:
-        console.emit(_document(work, summary, previous, method.search))
-    else:
-        _show(summary, work, reading.again(data, seed))
+    document = _document(work, summary, previous, method.search)
+    return document, partial(_show, summary, work, reading.again(data, seed))
 
 
 def _check_usage(
@@ -369,4 +367,4 @@ def _show(summary: Summary, work: _Work, data: str) -> None:
     if work.card is not None:
         console.out().print(terminal.table(fidelity_table(work.card)))
         console.say(f"Card: [bold]{console.plain(work.page)}[/]")
-    console.suggest(f"infrec evaluate {data} --train-on {work.out}")
+    console.say(console.then(f"infrec evaluate {data} --train-on {work.out}"))

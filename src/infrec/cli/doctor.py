@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from infrec import machine
 from infrec.cli import console
-from infrec.cli.options import Json
+from infrec.cli.options import Answer
 from infrec.report.numbers import size
 
 TYPICAL_ITEMS = 5_000
 
 
-def doctor(json: Json = False) -> None:
+def doctor() -> Answer:
     """Check the installation: versions, devices, memory, data found, compile cache.
 
     [bold]Example[/]
 
       infrec doctor
     """
-    document = examine()
-    if json:
-        console.emit(document)
-    else:
-        _show(document)
-
-
-def examine() -> dict[str, Any]:
-    """Everything `doctor` knows."""
     from infrec.cli.datasets import describe
     from infrec.data.datasets import cache_folder
     from infrec.kernels import devices
@@ -50,7 +42,7 @@ def examine() -> dict[str, Any]:
         )
     found = [entry for entry in describe() if entry["found"]]
     files, n_bytes = machine.folder_size(devices.compile_cache())
-    return {
+    document = {
         "versions": versions,
         "devices": jax_devices,
         "cores": machine.cores(),
@@ -63,6 +55,7 @@ def examine() -> dict[str, Any]:
         "compile_cache": {"path": str(devices.compile_cache()), "files": files, "bytes": n_bytes},
         "problems": problems,
     }
+    return document, partial(_show, document)
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ import typer
 
 from infrec import machine
 from infrec.cli import console, options
-from infrec.cli.options import MODEL, Reading, option, reads_data
+from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -82,8 +83,7 @@ def evaluate(
     sample_users: SampleUsersOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Honest numbers: fit on train, choose settings on validation, measure on test.
 
     A column [bold]split[/] in the data wins; otherwise 80 / 10 / 10 % of each user's interactions are drawn.
@@ -124,10 +124,8 @@ def evaluate(
                 from infrec.search import committed
 
                 console.saved(committed.save_search(document, save_selection, set_ or (), seed))
-    if json:
-        console.emit(documents[0] if len(documents) == 1 else {"dataset": data, "results": documents})
-    else:
-        show(documents, log, split.name)
+    document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
+    return document, partial(show, documents, log, split.name)
 
 
 def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple[Split, Interactions]:

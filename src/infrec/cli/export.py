@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from infrec.cli import console, options
-from infrec.cli.options import Reading, argument, option, reads_data
+from infrec.cli import console
+from infrec.cli.options import Answer, Reading, argument, option, reads_data
 from infrec.report import numbers
 
 DataOption = Annotated[
@@ -30,8 +30,7 @@ def export(
     format: FormatOption,
     out: OutOption,
     reading: Reading = Reading(),
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Write a log, a sample or a summary for other programs: RecBole, pandas, implicit, your own.
 
     [bold]Examples[/]
@@ -55,21 +54,18 @@ def export(
             f"{absent:,} of {log.n_items:,} items have no interaction here; npz and recbole keep them."
         )
     n_bytes = sum(file.stat().st_size for file in files)
-    if json:
-        document = {
-            "source": data,
-            "format": format,
-            "files": [str(file) for file in files],
-            "users": log.n_users,
-            "items": log.n_items,
-            "interactions": log.n_interactions,
-            "weighted": log.weighted,
-            "bytes": n_bytes,
-        }
-        console.emit(document)
-        return
+    document = {
+        "source": data,
+        "format": format,
+        "files": [str(file) for file in files],
+        "users": log.n_users,
+        "items": log.n_items,
+        "interactions": log.n_interactions,
+        "weighted": log.weighted,
+        "bytes": n_bytes,
+    }
     names = ", ".join(f"[bold]{console.plain(file)}[/]" for file in files)
-    console.say(
+    return document, (
         f"{log.n_interactions:,} interactions of {log.n_users:,} users written to {names} "
         f"({numbers.size(n_bytes)})."
     )

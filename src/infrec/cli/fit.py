@@ -11,7 +11,7 @@ import typer
 
 from infrec import machine
 from infrec.cli import console, options
-from infrec.cli.options import Reading, option, reads_data
+from infrec.cli.options import Answer, Reading, option, reads_data
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -53,8 +53,7 @@ def fit(
     processes: options.Processes = options.Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer | None:
     """Fit a model on all interactions and save it; settings are chosen on an inner holdout.
 
     [bold]Examples[/]
@@ -87,10 +86,10 @@ def fit(
         console.check_out(out, "model")
         settings = dataclasses.asdict(recommender.settings)
         found = distributed.fit(data, out, settings, centres, processes)
-        if found is not None:
-            console.saved(out)
-            _tell({"dataset": data, "model": model, **found}, out, json)
-        return
+        if found is None:
+            return None
+        console.saved(out)
+        return _answer({"dataset": data, "model": model, **found}, out)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     solver_open = recommender.selected.get("solver") == "auto"
@@ -113,7 +112,7 @@ def fit(
         example = ["--history", str(log.items.ids[int(log.item_counts.argmax())])]
     else:
         example = ["--user", str(log.users.ids[0]) if log.n_users else "ID"]
-    _tell(document, out, json, shlex.join(["infrec", "recommend", str(out), *example]))
+    return _answer(document, out, shlex.join(["infrec", "recommend", str(out), *example]))
 
 
 def _fitted(
@@ -143,15 +142,13 @@ def _fitted(
     return finished.fit(train, validation=validation, progress=progress).with_only_centres()
 
 
-def _tell(document: dict[str, Any], out: Path, json: bool, then: str | None = None) -> None:
-    """Print the fit as JSON, or as a few lines for a person, with the command to ask it."""
+def _answer(document: dict[str, Any], out: Path, then: str | None = None) -> Answer:
+    """The fit, and a few lines for a person, with the command to ask it."""
     _, n_bytes = machine.folder_size(out)
     seconds = {**document["seconds"], "total": console.elapsed()}
-    if json:
-        console.emit({**document, "out": str(out), "bytes": n_bytes, "seconds": seconds})
-        return
+    document |= {"out": str(out), "bytes": n_bytes, "seconds": seconds}
     chosen = numbers.settings(document["selected"])
-    console.say(
+    words = (
         f"[bold]{numbers.label(document['model'])}[/] fitted on {document['users']:,} users × "
         f"{document['items']:,} items, {document['interactions']:,} interactions, in "
         f"{numbers.seconds(seconds['fit'])}"
@@ -159,10 +156,10 @@ def _tell(document: dict[str, Any], out: Path, json: bool, then: str | None = No
         + f".\nSaved in [bold]{console.plain(out)}[/] ({numbers.size(n_bytes)})."
     )
     for one in document["about"].get("processes", ()):
-        console.say(
-            f"process {one['index']}: read {one['rows']:,} of {one['of_rows']:,} interactions "
-            f"({one['partitions']} of {one['of_partitions']} partitions), {one['peak_rss_mb']:,.0f} MB",
-            style="dim",
+        words += (
+            f"\n[dim]process {one['index']}: read {one['rows']:,} of {one['of_rows']:,} interactions "
+            f"({one['partitions']} of {one['of_partitions']} partitions), {one['peak_rss_mb']:,.0f} MB[/]"
         )
     if then is not None:
-        console.suggest(then)
+        words += f"\n{console.then(then)}"
+    return document, words

@@ -1,6 +1,7 @@
 """Options that several commands share, written once, and what they lead to: a log, a model.
 
-A command that `reads_data` has all the data options and receives one `Reading`.
+A command that `reads_data` has all the data options and receives one `Reading`. A command that `answers` has
+--json and returns what is then printed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _DATA = "Data"
 MODEL = "Model"  # panels of help texts
 MODELS = ", ".join(models.NAMES)
+Command = Callable[..., Any]
+Answer = tuple[Mapping[str, Any], str | Callable[[], None]]  # a JSON document, and words
 
 
 def option(usage: str, help: str, panel: str | None = None, **more: Any) -> Any:
@@ -122,7 +125,7 @@ def with_settings(
     panel: str | None = None,
     given_only: bool = False,
     **shown: Shown,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Command], Command]:
     """A decorator: where a command has `parameter`, it gets one option for each setting that is shown.
 
     The command receives an object of `settings`, made (and so checked) from what was given; or a dictionary
@@ -137,24 +140,51 @@ def with_settings(
     """
     options = [_option(settings, name, how, panel, given_only) for name, how in shown.items()]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Command) -> Command:
         parameters: list[inspect.Parameter] = []
         for own in inspect.signature(command, eval_str=True).parameters.values():
-            keyword = own.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            parameters += options if own.name == parameter else [keyword]
+            parameters += options if own.name == parameter else [own]
 
-        @functools.wraps(command)
-        def with_options(**given: Any) -> None:
+        def with_options(**given: Any) -> Any:
             values = {each.name: given.pop(each.name) for each in options}
             said = {name: value for name, value in values.items() if value is not None}
-            command(**given, **{parameter: said if given_only else settings(**values)})
+            return command(**given, **{parameter: said if given_only else settings(**values)})
 
-        del with_options.__wrapped__  # typer must see this signature, not the one behind it
-        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {each.name: each.annotation for each in parameters}
-        return with_options
+        return _with_parameters(command, with_options, parameters)
 
     return decorate
+
+
+def answers(command: Callable[..., Answer | None]) -> Command:
+    """A decorator: a command that returns its result, as a document and in words, prints one of them.
+
+    It gets the option --json, which asks for the document. Words are rich text, or a function that prints.
+    """
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+
+    def answering(*, json: bool, **given: Any) -> None:
+        if (answer := command(**given)) is None:
+            return
+        document, words = answer
+        if json:
+            console.emit(document)
+        elif isinstance(words, str):
+            console.say(words)
+        else:
+            words()
+
+    return _with_parameters(command, answering, [*parameters, json])
+
+
+def _with_parameters(command: Command, around: Command, parameters: Iterable[inspect.Parameter]) -> Command:
+    """The function `around` a command; typer sees it with the command's name, help and these parameters."""
+    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    functools.update_wrapper(around, command)
+    del around.__wrapped__  # type: ignore[attr-defined]  # typer must see this signature, not that behind it
+    around.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    around.__annotations__ = {one.name: one.annotation for one in keywords}
+    return around
 
 
 def _option(
@@ -307,7 +337,7 @@ class Processes(SettingsType):
             raise typer.BadParameter("--coordinator, --processes and --index go with --distributed.")
 
 
-def works_together(help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def works_together(help: str) -> Callable[[Command], Command]:
     """The options of several processes, where a command has the parameter `processes`."""
     return with_settings(
         "processes",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from infrec import drafts
-from infrec.cli import console, options
-from infrec.cli.options import option
+from infrec.cli import console
+from infrec.cli.options import Answer, option
 from infrec.errors import DataError
 from infrec.progress import Progress
 
@@ -59,8 +60,7 @@ def recommend(
     exclude: ExcludeOption = None,
     include_seen: IncludeSeenOption = False,
     on_unknown: OnUnknownOption = "popular",
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Recommend items: for a known user, for a history never seen, or for everybody.
 
     Ids are compared as text: 007 and 7 are two users.
@@ -97,11 +97,8 @@ def recommend(
             rows = write_all(_batches(fitted, dataset, filters, progress), out)
         console.saved(out)
         users = len(fitted.log.users if dataset is None else dataset.users)
-        if json:
-            console.emit({"model": fitted.name, "k": k, "users": users, "rows": rows, "out": str(out)})
-        else:
-            console.say(f"{rows:,} recommendations for {users:,} users in [bold]{console.plain(out)}[/].")
-        return
+        words = f"{rows:,} recommendations for {users:,} users in [bold]{console.plain(out)}[/]."
+        return {"model": fitted.name, "k": k, "users": users, "rows": rows, "out": str(out)}, words
     unknown: list[str] = []
     if history:
         _, (unseen,) = fitted.log.histories([history])
@@ -118,11 +115,8 @@ def recommend(
             import pyarrow as pa
 
             table = _named(fitted.recommend(histories=dataset.rows(at), **filters), pa.array(user))
-    if json:
-        found = table.to_pylist()
-        console.emit({"model": fitted.name, "k": k, "unknown": unknown, "recommendations": found})
-    else:
-        _show(table, named=bool(user))
+    document = {"model": fitted.name, "k": k, "unknown": unknown, "recommendations": table.to_pylist()}
+    return document, partial(_show, table, named=bool(user))
 
 
 def _dataset(fitted: Recommender, data: Path) -> PartitionedLog:
@@ -191,4 +185,4 @@ def _show(table: pa.Table, *, named: bool) -> None:
     else:
         console.say("nothing left to recommend.")
     if popular:
-        console.say("* popular items: nothing is known about this user.", style="dim")
+        console.say("[dim]* popular items: nothing is known about this user.[/]")

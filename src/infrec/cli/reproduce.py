@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import argument, option
+from infrec.cli.options import Answer, argument, option
 from infrec.errors import InfrecError
 from infrec.report import numbers
 
@@ -85,8 +85,7 @@ def reproduce(
     processes: ProcessesOption = 1,
     cluster: ClusterOption = None,
     report_only: ReportOnlyOption = False,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """A table or a figure of the paper, measured again, beside the published numbers.
 
     What was measured is kept: an interrupted run goes on where it was, a finished one only makes the report.
@@ -122,7 +121,7 @@ def reproduce(
             experiment, dataset or [], quick, only or [], seeds, search, records, processes, cluster
         )
         begun.append((experiment, outcome))
-    _finish(what, begun, records, quick, as_json=json)
+    return _answer(what, begun, records, quick)
 
 
 def _run(
@@ -161,9 +160,7 @@ def _run(
     return outcome
 
 
-def _finish(
-    what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root: Path, quick: bool, *, as_json: bool
-) -> None:
+def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root: Path, quick: bool) -> Answer:
     """The report, then what a person or a program wants to see."""
     from infrec.paper import site
     from infrec.paper.results import Results
@@ -186,26 +183,27 @@ def _finish(
         tables += found.tables[:4]
         errors = [] if outcome is None else outcome.errors
         failed += [{"cell": cell.words, "error": error} for cell, error in errors]
-    if as_json:
-        document = {
-            "what": what,
-            "quick": quick,
-            "rows": rows,
-            "claims": [vars(one) for one in claims],
-            "failed": failed,
-            "records": str(place),
-            "report": str(page),
-            "seconds": console.elapsed(),
-        }
-        console.emit(document)
-        return
-    for table in tables if len(begun) == 1 else []:
-        console.out().print(terminal.table(table))
-    for claim in claims:
-        console.say(terminal.claim(claim))
-    console.say(f"The report: [bold]{console.plain(page)}[/]")
-    if quick:
-        console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")
+    document = {
+        "what": what,
+        "quick": quick,
+        "rows": rows,
+        "claims": [vars(one) for one in claims],
+        "failed": failed,
+        "records": str(place),
+        "report": str(page),
+        "seconds": console.elapsed(),
+    }
+
+    def show() -> None:
+        for table in tables if len(begun) == 1 else []:
+            console.out().print(terminal.table(table))
+        for claim in claims:
+            console.say(terminal.claim(claim))
+        console.say(f"The report: [bold]{console.plain(page)}[/]")
+        if quick:
+            console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")
+
+    return document, show
 
 
 def _cell_words(stage: str, count: str, facts: dict[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Reading, option, reads_data
+from infrec.cli.options import Answer, Reading, option, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
@@ -30,8 +30,7 @@ def sample(
     users: UsersOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Choose some users or interactions of the train part by a rule: what a summary must beat.
 
     Every item of the data is kept. [bold]infrec evaluate DATA --train-on DIR[/] fits models on it.
@@ -76,12 +75,10 @@ def sample(
         "bytes": chosen.bytes,
         "seconds": {**watch.seconds, "total": console.elapsed()},
     }
-    if json:
-        console.emit(document)
-        return
-    console.say(
+    words = (
         f"[bold]{chosen.n_interactions:,}[/] interactions of [bold]{chosen.n_users:,}[/] users ({strategy}): "
         f"{share:.1f} % of the train part, saved in [bold]{console.plain(out)}[/] "
-        f"({numbers.size(chosen.bytes)})."
+        f"({numbers.size(chosen.bytes)}).\n"
+        + console.then(f"infrec evaluate {reading.again(data, seed)} --train-on {out}")
     )
-    console.suggest(f"infrec evaluate {reading.again(data, seed)} --train-on {out}")
+    return document, words

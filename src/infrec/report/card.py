@@ -10,7 +10,7 @@ from typing import Any
 
 from infrec import drafts
 from infrec.artifacts import CARD
-from infrec.evaluation.card_records import Card, Curve, Fidelity, Which
+from infrec.evaluation.fidelity import Card, Curve, Fidelity, Which
 from infrec.report import audit as audits
 from infrec.report import html
 from infrec.report.document import (
