@@ -19,31 +19,25 @@ if TYPE_CHECKING:
 
 PAGE, RECORD = "audit.html", "audit.json"
 
-ReleaseArgument = Annotated[
-    Path, argument("RELEASE", "What infrec distill, infrec sample or infrec fit wrote.")
-]
-AgainstOption = Annotated[str, option("--against DATA", "The log that it was made from, read the same way.")]
-ControlOption = Annotated[
-    str | None, option("--control DATA", "People like those in the log who were not in it.")
-]
-ShadowsOption = Annotated[
-    int,
-    option(
-        "--shadows N",
-        "Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
-        min=0,
-    ),
-]
-OutOption = Annotated[Path | None, option("--out -o DIR", "Where the report goes. Default: RELEASE-audit.")]
-
 
 @reads_data
 def audit(
-    release: ReleaseArgument,
-    against: AgainstOption,
-    control: ControlOption = None,
-    shadows: ShadowsOption = 0,
-    out: OutOption = None,
+    release: Annotated[Path, argument("RELEASE", "What infrec distill, infrec sample or infrec fit wrote.")],
+    against: Annotated[str, option("--against DATA", "The log that it was made from, read the same way.")],
+    control: Annotated[
+        str | None, option("--control DATA", "People like those in the log who were not in it.")
+    ] = None,
+    shadows: Annotated[
+        int,
+        option(
+            "--shadows N",
+            "Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
+            min=0,
+        ),
+    ] = 0,
+    out: Annotated[
+        Path | None, option("--out -o DIR", "Where the report goes. Default: RELEASE-audit.")
+    ] = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer:

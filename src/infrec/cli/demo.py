@@ -37,17 +37,15 @@ NEXT = (
     ("infrec evaluate demo --model infinite-ae --model ease --json", "for programs"),
 )
 
-OutOption = Annotated[Path, option("--out -o DIR", "Where the report goes.")]
-ServeOption = Annotated[
-    bool, option("--serve", "Instead of a report, open the page that recommends as you click.")
-]
-PortOption = Annotated[int, option("--port", "Where --serve listens; 0 takes a free port.", min=0, max=65535)]
-
 
 def demo(
-    out: OutOption = Path("infrec-demo"),
-    serve: ServeOption = False,
-    port: PortOption = 8000,
+    out: Annotated[Path, option("--out -o DIR", "Where the report goes.")] = Path("infrec-demo"),
+    serve: Annotated[
+        bool, option("--serve", "Instead of a report, open the page that recommends as you click.")
+    ] = False,
+    port: Annotated[
+        int, option("--port", "Where --serve listens; 0 takes a free port.", min=0, max=65535)
+    ] = 8000,
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:

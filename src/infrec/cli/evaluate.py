@@ -17,6 +17,7 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
+    from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
     from infrec.splits import Split
@@ -105,6 +106,7 @@ def evaluate(
     watch, documents = Stopwatch(), []
     with console.bars() as progress:
         with watch("load"):
+            from infrec.evaluation import evaluate as measure
             from infrec.splits import holdout
 
             log = reading.load(data, progress)
@@ -115,10 +117,16 @@ def evaluate(
             stages = Stopwatch(dict(watch.seconds))
             with stages("fit"):
                 found = fit_for(each, split, train, no_search, search, fixed, seed, progress)
-            figures = _measure(found, split, protocol, seed, sample_users, stages, progress)
-            document = {"dataset": data, **figures}
-            if search is not None:
-                document["search"] = _search_record(found, search, seed)
+            with stages("evaluate"):
+                result = measure(
+                    found.model,
+                    split,
+                    protocol=protocol,
+                    seed=seed,
+                    sample_users=sample_users,
+                    progress=progress,
+                )
+            document = {"dataset": data, **_document(found, result, stages, search, seed)}
             documents.append(document)
             if save_selection is not None:
                 from infrec.search import committed
@@ -191,41 +199,17 @@ def fit_for(
     space = None
     if seconds is not None and model.strategy == "halving":  # the open settings of others are "auto"
         space = {name: values for name, values in model.search_space.items() if name not in fixed}
-    return tune(
-        model,
-        (fit_on, validation),
-        space=space,
-        context=context,
-        seconds=seconds,
-        seed=seed,
-        progress=progress,
-    )
+    data = (fit_on, validation)
+    return tune(model, data, space=space, context=context, seconds=seconds, seed=seed, progress=progress)
 
 
-def _measure(
-    found: Tuned[Recommender],
-    split: Split,
-    protocol: Protocol,
-    seed: int,
-    sample_users: int | None,
-    watch: Stopwatch,
-    progress: Progress,
+def _document(
+    found: Tuned[Recommender], result: Evaluation, watch: Stopwatch, search: float | None, seed: int
 ) -> dict[str, Any]:
     """One model's document, as design.md's contract has it, and the candidates that were tried."""
-    from infrec.evaluation import evaluate as measure
-
-    with watch("evaluate"):
-        result = measure(
-            found.model,
-            split,
-            protocol=protocol,
-            seed=seed,
-            sample_users=sample_users,
-            progress=progress,
-        )
-    return {
+    document: dict[str, Any] = {
         "model": found.model.name,
-        "protocol": protocol,
+        "protocol": result.protocol,
         "selected": dict(found.selected),
         "about": dict(found.model.about),
         "users": {"measured": result.n_users, "of": result.population},
@@ -236,19 +220,16 @@ def _measure(
         "device": machine.device(),
         "candidates": options.candidates(found.candidates),
     }
-
-
-def _search_record(found: Tuned[Recommender], seconds: float, seed: int) -> dict[str, Any]:
-    """How long was searched, and how much of what there is."""
-    tried = sum(one.score is not None or bool(one.dropped) for one in found.candidates)
-    return {
-        "seconds": seconds,
-        "spent": found.seconds,
-        "seed": seed,
-        "tried": tried,
-        "of": found.size,
-        "criterion": found.criterion,
-    }
+    if search is not None:
+        document["search"] = {
+            "seconds": search,
+            "spent": found.seconds,
+            "seed": seed,
+            "tried": sum(one.score is not None or bool(one.dropped) for one in found.candidates),
+            "of": found.size,
+            "criterion": found.criterion,
+        }
+    return document
 
 
 def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None:
@@ -257,16 +238,8 @@ def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None
     from infrec.report import terminal
     from infrec.report.comparison import table
 
-    records = [
-        ModelRecord(
-            document["model"],
-            document["metrics"],
-            {name: (low, high) for name, (low, high) in document["intervals"].items()},
-            document["selected"],
-            document["seconds"],
-        )
-        for document in documents
-    ]
+    columns = ("model", "metrics", "intervals", "selected", "seconds")
+    records = [ModelRecord(*(document[column] for column in columns)) for document in documents]
     first = documents[0]
     users, sampled = first["users"], ""
     if users["measured"] != users["of"]:

@@ -9,26 +9,22 @@ from infrec.cli import console
 from infrec.cli.options import Answer, Reading, argument, option, reads_data
 from infrec.report import numbers
 
-DataOption = Annotated[
-    str,
-    argument(
-        "DATA_OR_SUMMARY",
-        "A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
-        "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
-    ),
-]
-FormatOption = Annotated[
-    Literal["recbole", "csv", "parquet", "npz"],
-    option("--format -f", "What to write.", case_sensitive=False),
-]
-OutOption = Annotated[Path, option("--out -o PATH", "The file to write; replaced whole.")]
-
 
 @reads_data
 def export(
-    data: DataOption,
-    format: FormatOption,
-    out: OutOption,
+    data: Annotated[
+        str,
+        argument(
+            "DATA_OR_SUMMARY",
+            "A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
+            "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
+        ),
+    ],
+    format: Annotated[
+        Literal["recbole", "csv", "parquet", "npz"],
+        option("--format -f", "What to write.", case_sensitive=False),
+    ],
+    out: Annotated[Path, option("--out -o PATH", "The file to write; replaced whole.")],
     reading: Reading = Reading(),
 ) -> Answer:
     """Write a log, a sample or a summary for other programs: RecBole, pandas, implicit, your own.

@@ -19,37 +19,32 @@ if TYPE_CHECKING:
     from infrec.data import Interactions
     from infrec.models import Recommender
 
-OutOption = Annotated[Path, option("--out -o DIR", "Where to save the model.")]
-CentresOption = Annotated[
-    str | None,
-    option(
-        "--centres N|SUMMARY",
-        "∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
-        "pass (Nyström).",
-    ),
-]
-TrainOnlyOption = Annotated[
-    bool, option("--train-only", "Fit on the train part only, settings chosen on validation.")
-]
-CheckpointOption = Annotated[
-    Path | None,
-    option(
-        "--checkpoint DIR",
-        "Keep where a training by epochs stands; the same command then goes on from there.",
-    ),
-]
-
 
 @reads_data
 @options.works_together("run as one of several processes that fit ∞-AE on a prepared dataset")
 def fit(
     data: options.Data,
-    out: OutOption,
+    out: Annotated[Path, option("--out -o DIR", "Where to save the model.")],
     model: options.ModelName = "infinite-ae",
     set_: options.Settings = None,
-    centres: CentresOption = None,
-    train_only: TrainOnlyOption = False,
-    checkpoint: CheckpointOption = None,
+    centres: Annotated[
+        str | None,
+        option(
+            "--centres N|SUMMARY",
+            "∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
+            "pass (Nyström).",
+        ),
+    ] = None,
+    train_only: Annotated[
+        bool, option("--train-only", "Fit on the train part only, settings chosen on validation.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        option(
+            "--checkpoint DIR",
+            "Keep where a training by epochs stands; the same command then goes on from there.",
+        ),
+    ] = None,
     processes: options.Processes = options.Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
@@ -108,11 +103,7 @@ def fit(
     log = recommender.log
     sizes = (log.n_users, log.n_items, log.n_interactions)
     document = {"dataset": data, "model": model, **options.fit_document(recommender, *sizes, watch.seconds)}
-    if log.synthetic_users:  # its users are nobody whom one could ask about
-        example = ["--history", str(log.items.ids[int(log.item_counts.argmax())])]
-    else:
-        example = ["--user", str(log.users.ids[0]) if log.n_users else "ID"]
-    return _answer(document, out, shlex.join(["infrec", "recommend", str(out), *example]))
+    return _answer(document, out, log)
 
 
 def _fitted(
@@ -142,8 +133,8 @@ def _fitted(
     return finished.fit(train, validation=validation, progress=progress).with_only_centres()
 
 
-def _answer(document: dict[str, Any], out: Path, then: str | None = None) -> Answer:
-    """The fit, and a few lines for a person, with the command to ask it."""
+def _answer(document: dict[str, Any], out: Path, log: Interactions | None = None) -> Answer:
+    """The fit, and a few lines for a person, with the command to ask it where its log is known."""
     _, n_bytes = machine.folder_size(out)
     seconds = {**document["seconds"], "total": console.elapsed()}
     document |= {"out": str(out), "bytes": n_bytes, "seconds": seconds}
@@ -160,6 +151,10 @@ def _answer(document: dict[str, Any], out: Path, then: str | None = None) -> Ans
             f"\n[dim]process {one['index']}: read {one['rows']:,} of {one['of_rows']:,} interactions "
             f"({one['partitions']} of {one['of_partitions']} partitions), {one['peak_rss_mb']:,.0f} MB[/]"
         )
-    if then is not None:
-        words += f"\n{console.then(then)}"
+    if log is not None:
+        if log.synthetic_users:  # its users are nobody whom one could ask about
+            example = ["--history", str(log.items.ids[int(log.item_counts.argmax())])]
+        else:
+            example = ["--user", str(log.users.ids[0]) if log.n_users else "ID"]
+        words += "\n" + console.then(shlex.join(["infrec", "recommend", str(out), *example]))
     return document, words

@@ -13,21 +13,18 @@ from infrec.cli.options import Answer, Reading, option, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
-StrategyOption = Annotated[
-    str, option("--strategy NAME", "interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.")
-]
-OutOption = Annotated[Path, option("--out -o DIR", "Where to save the sample.")]
-PercentOption = Annotated[float | None, option("--percent P", "How much of the interactions, in percent.")]
-UsersOption = Annotated[int | None, option("--users N", "How many users.")]
-
 
 @reads_data
 def sample(
     data: options.Data,
-    strategy: StrategyOption,
-    out: OutOption,
-    percent: PercentOption = None,
-    users: UsersOption = None,
+    strategy: Annotated[
+        str, option("--strategy NAME", "interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.")
+    ],
+    out: Annotated[Path, option("--out -o DIR", "Where to save the sample.")],
+    percent: Annotated[
+        float | None, option("--percent P", "How much of the interactions, in percent.")
+    ] = None,
+    users: Annotated[int | None, option("--users N", "How many users.")] = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer:
