@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def test_a_signal_to_the_parent_stops_the_child() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     with asked_to_stop(distributed.end_children) as stop:
-        told = distributed.run_member(wait, {"how": "well"}, Place(0, 2, "here:1"), tell)
+        told = distributed.run_member(partial(wait, "well"), Place(0, 2, "here:1"), tell)
     assert told == "saved" and stop.is_set()
 
 
@@ -164,7 +165,7 @@ def test_a_second_interrupt_is_not_waited_for() -> None:
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), asked_to_stop(distributed.end_children):
-        distributed.run_member(wait, {"how": "deaf"}, Place(0, 2, "here:1"), tell)
+        distributed.run_member(partial(wait, "deaf"), Place(0, 2, "here:1"), tell)
     assert time.monotonic() - began < 300
 
 

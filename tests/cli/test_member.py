@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def run(how: str, told: list[Any] | None = None) -> str:
     def progress(*words: Any, **facts: Any) -> None:
         (told if told is not None else []).append((words, facts))
 
-    return distributed.run_member(work, {"how": how}, Place(0, 2, "here:1"), progress)
+    return distributed.run_member(partial(work, how), Place(0, 2, "here:1"), progress)
 
 
 def test_a_result_and_its_progress(capfd: pytest.CaptureFixture[str]) -> None:

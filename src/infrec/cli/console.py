@@ -221,12 +221,12 @@ def steps(title: str, describe: Callable[[str, str, dict[str, Any]], str | None]
 
         def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
             nonlocal last
-            words = describe(stage, f"{done:.0f} of {total or 0:.0f}", facts)
-            if words is None:
-                draw(f"  {stage}", done, total, **facts)
+            if draw is silent and time.monotonic() - last < SECONDS_BETWEEN_LINES:
                 return
-            draw(title, done, total, words=words)
-            if draw is silent and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            words = describe(stage, f"{done:.0f} of {total or 0:.0f}", facts)
+            if draw is not silent:
+                draw(title if words else f"  {stage}", done, total, **({"words": words} if words else facts))
+            elif words is not None:
                 last = time.monotonic()
                 note(f"{title}: {words}")
 

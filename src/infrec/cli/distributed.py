@@ -17,6 +17,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,7 +45,7 @@ _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_ARENA_MAX": "2"}
 def fit(
     data: str,
     out: Path,
-    settings: Mapping[str, Any],
+    settings: dict[str, Any],
     centres: str | None,
     processes: Processes,
 ) -> dict[str, Any] | None:
@@ -58,9 +59,8 @@ def fit(
             param_hint="DATA",
         )
     here = launchers.place(os.environ, **processes.given())
-    arguments = {"data": data, "out": out, "settings": dict(settings), "centres": centres, "here": here}
     with console.bars(enabled=here.index == 0) as progress:
-        return run_member(_fit, arguments, here, progress)
+        return run_member(partial(_fit, data, out, settings, centres, here), here, progress)
 
 
 def _fit(
@@ -102,7 +102,7 @@ def _fit(
 
 def distill(
     source: Source,
-    run: Mapping[str, Any],
+    run: dict[str, Any],
     out: Path,
     place: Path,
     resume: bool,
@@ -113,15 +113,13 @@ def distill(
     place: where the first one keeps checkpoints.
     """
     here = launchers.place(os.environ, **processes.given())
-    arguments = {
-        "source": source, "run": dict(run), "out": out, "place": place, "resume": resume, "here": here,
-    }  # fmt: skip
     with (
         console.live_distillation("distil") if here.index == 0 else nullcontext(silent) as progress,
         asked_to_stop(end_children) as stop,
     ):
         try:
-            found = run_member(_distill, arguments, here, progress)
+            work = partial(_distill, source, run, out, place, resume, here)
+            found = run_member(work, here, progress)
         except InfrecError:
             if stop.is_set():  # it ended because it was told to
                 raise KeyboardInterrupt from None
@@ -223,19 +221,14 @@ def everybody(team: Team, own: Mapping[str, float]) -> list[dict[str, float]]:
 
 
 # ---- the child that does the work --------------------------------------------------------------------------
-def run_member(
-    work: Callable[..., Result],
-    arguments: Mapping[str, Any],
-    here: launchers.Place,
-    progress: Progress,
-) -> Result:
-    """`work(**arguments, progress=…)` in a child; its result, or its error.
+def run_member(work: Callable[..., Result], here: launchers.Place, progress: Progress) -> Result:
+    """`work(progress=…)` in a child; its result, or its error.
 
     What its sudden end means depends on whether it had met the others, which its first progress says.
     """
     fresh = multiprocessing.get_context("spawn")  # never forked: JAX may have started threads here
     ours, theirs = fresh.Pipe()
-    child = fresh.Process(target=_child, args=(theirs, work, dict(arguments)), daemon=True)
+    child = fresh.Process(target=_child, args=(theirs, work), daemon=True)
     with _returning_memory():
         child.start()
     theirs.close()
@@ -278,7 +271,7 @@ def _returning_memory() -> Iterator[None]:
             del os.environ[name]
 
 
-def _child(pipe: Connection, work: Callable[..., Any], arguments: dict[str, Any]) -> None:
+def _child(pipe: Connection, work: Callable[..., Any]) -> None:
     _quiet()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -286,7 +279,7 @@ def _child(pipe: Connection, work: Callable[..., Any], arguments: dict[str, Any]
         pipe.send(("progress", (stage, done, total), facts))
 
     try:
-        told: tuple[str, Any] = ("done", work(**arguments, progress=progress))
+        told: tuple[str, Any] = ("done", work(progress=progress))
     except KeyboardInterrupt:
         told = ("failed", KeyboardInterrupt())
     except InfrecError as failure:

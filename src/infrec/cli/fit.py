@@ -66,8 +66,7 @@ def fit(
             f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
         )
     if centres is not None and centres.isdigit():
-        set_ = [*(set_ or ()), "solver=nystrom", f"centres={centres}"]
-        centres = None
+        set_, centres = [*(set_ or ()), "solver=nystrom", f"centres={centres}"], None
     recommender = options.open_model(model, set_, seed)
     if processes.distributed:
         if model != "infinite-ae" or train_only or checkpoint is not None or reading != Reading():
@@ -79,8 +78,7 @@ def fit(
         from infrec.cli import distributed
 
         console.check_out(out, "model")
-        settings = dataclasses.asdict(recommender.settings)
-        found = distributed.fit(data, out, settings, centres, processes)
+        found = distributed.fit(data, out, dataclasses.asdict(recommender.settings), centres, processes)
         if found is None:
             return None
         console.saved(out)

@@ -14,6 +14,7 @@ from infrec.errors import InfrecError
 from infrec.report import numbers
 
 if TYPE_CHECKING:
+    from infrec.paper.cells import Cell
     from infrec.paper.experiment import Experiment
     from infrec.paper.runner import Outcome
     from infrec.report.document import Claim, Table
@@ -111,37 +112,29 @@ def reproduce(
             param_hint="--records",
         )
     begun: list[tuple[Experiment, Outcome | None]] = []
-    for name in names:
-        experiment = paper.get(name)
-        if report_only:
-            begun.append((experiment, None))
-            continue
-        console.saved(records / name)
-        outcome = _run(
-            experiment, dataset or [], quick, only or [], seeds, search, records, processes, cluster
-        )
+    for experiment in map(paper.get, names):
+        outcome = None
+        if not report_only:
+            from infrec.paper import runner
+
+            console.saved(records / experiment.name)
+            plan = runner.plan(
+                experiment, dataset or [], root=records, quick=quick, seeds=seeds, search=search
+            )
+            cells = runner.only(experiment.cells(plan), only or [])
+            if quick:
+                console.note(f"{experiment.name}: a quick look at {', '.join(plan.datasets)}, not a result.")
+            outcome = _run(cells, records / experiment.name, processes, cluster)
         begun.append((experiment, outcome))
     return _answer(what, begun, records, quick)
 
 
-def _run(
-    experiment: Experiment,
-    asked: Sequence[str],
-    quick: bool,
-    only: Sequence[str],
-    seeds: int | None,
-    search: bool,
-    root: Path,
-    processes: int,
-    cluster: str | None,
-) -> Outcome:
+def _run(cells: list[Cell], place: Path, processes: int, cluster: str | None) -> Outcome:
+    """The records of an experiment's cells; those that failed are told."""
     from infrec.paper import runner
 
-    plan = runner.plan(experiment, asked, root=root, quick=quick, seeds=seeds, search=search)
-    cells = runner.only(experiment.cells(plan), only)
-    if quick:
-        console.note(f"{experiment.name}: a quick look at {', '.join(plan.datasets)}, not a result.")
-    with console.steps(experiment.name, _cell_words) as progress:
+    name = place.name
+    with console.steps(name, _cell_words) as progress:
         executor: runner.Executor = runner.Here(progress)
         if cluster is not None:
             from infrec.paper.ray_runner import Ray
@@ -149,12 +142,12 @@ def _run(
             executor = Ray(cluster, processors=max(2, processes))
         elif processes > 1:
             executor = runner.Processes(processes)
-        outcome = runner.run(cells, root / experiment.name, executor=executor, progress=progress)
+        outcome = runner.run(cells, place, executor=executor, progress=progress)
     for cell, error in outcome.errors:
-        console.note(f"{experiment.name}: {cell.words} failed: {error}")
+        console.note(f"{name}: {cell.words} failed: {error}")
     if cells and not outcome.records:
         raise InfrecError(
-            f"none of the {len(cells)} cells of {experiment.name} could be measured; the first said: "
+            f"none of the {len(cells)} cells of {name} could be measured; the first said: "
             f"{outcome.errors[0][1] if outcome.errors else 'nothing'}"
         )
     return outcome
