@@ -116,7 +116,7 @@ def _fail(error: BaseException, as_json: bool) -> int:
     if as_json:
         console.emit({"error": {"type": kind, "message": message}})
     else:
-        console.complain(message)
+        console.err().print(f"[bold red]error: [/]{console.plain(message)}")
     return code
 
 

@@ -74,9 +74,14 @@ def audit(
         "report": str(out / PAGE),
         "card": None if card is None else str(card),
     }
-    for what, why in found.not_measured.items():
-        console.note(f"{what}: {why}")
-    return document, f"{words}\nReport: [bold]{out / PAGE}[/]"
+
+    def show() -> None:
+        console.say(words)
+        for what, why in found.not_measured.items():
+            console.note(f"{what}: {why}")
+        console.say(f"Report: [bold]{out / PAGE}[/]")
+
+    return document, show
 
 
 def _audited(

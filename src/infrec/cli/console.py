@@ -89,13 +89,6 @@ def note(text: str) -> None:
     err().print(text, style="dim", markup=False)
 
 
-def complain(text: str) -> None:
-    """Print an error, in one sentence."""
-    console = err()
-    console.print("error: ", style="bold red", end="")
-    console.print(text, markup=False)
-
-
 def plain(text: object) -> str:
     """Somebody's words or a path, to stand in rich text: brackets in them are brackets."""
     from rich.markup import escape

@@ -159,12 +159,17 @@ def prepare(
         "seconds": console.elapsed(),
         "peak_rss_mb": machine.peak_rss_mb(),
     }
-    for line in report_lines(found.report):
-        console.note(line)
-    return document, (
-        f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} items "
-        f"in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, {numbers.size(n_bytes)})."
-    )
+
+    def show() -> None:
+        for line in report_lines(found.report):
+            console.note(line)
+        console.say(
+            f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} "
+            f"items in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, "
+            f"{numbers.size(n_bytes)})."
+        )
+
+    return document, show
 
 
 def describe() -> list[dict[str, Any]]:

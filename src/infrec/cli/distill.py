@@ -321,8 +321,6 @@ class _Work:
 
 def _document(work: _Work, summary: Summary, previous: Path | None, search: bool) -> dict[str, Any]:
     """The JSON document of design.md's contract."""
-    from infrec.evaluation import fidelity
-
     about = summary.about
     facts = ("mode", "start", "steps", "best_step", "seconds", "ms_per_step")
     return {
@@ -332,7 +330,7 @@ def _document(work: _Work, summary: Summary, previous: Path | None, search: bool
         "discrete": summary.discrete,
         **{name: about[name] for name in facts},
         "bytes": summary.bytes,
-        "fidelity": {} if work.card is None else fidelity.document(work.card.fidelity),
+        "fidelity": {} if work.card is None else work.card.by_model(),
         "validation": about["validation"],
         "reg": summary.reg,
         "seed": work.source.seed,

@@ -107,6 +107,16 @@ class Card:
     guarantee: Mapping[str, Any] | None = None
     audit: Mapping[str, Any] | None = None
 
+    def by_model(self) -> dict[str, Any]:
+        """The metrics by model and dataset, as `--json` has them; `ratio` is the summary's share."""
+        found: dict[str, Any] = {}
+        for each in self.fidelity:
+            of_model = found.setdefault(each.model, {})
+            of_model[each.data] = dict(each.metrics)
+            if each.data == "summary":
+                of_model["ratio"] = dict(each.share)
+        return found
+
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON can hold it."""
         return asdict(self)
@@ -255,17 +265,6 @@ def measure(
             )
             del fitted
     return tuple(found)
-
-
-def document(found: Iterable[Fidelity]) -> dict[str, Any]:
-    """By model and dataset, as `--json` has it; `ratio` is the summary's share of the full data's."""
-    out: dict[str, Any] = {}
-    for each in found:
-        of_model = out.setdefault(each.model, {})
-        of_model[each.data] = dict(each.metrics)
-        if each.data == "summary":
-            of_model["ratio"] = dict(each.share)
-    return out
 
 
 # ---- what a dataset looks like ---------------------------------------------------------------------------

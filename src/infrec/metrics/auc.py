@@ -147,7 +147,11 @@ class Negatives:
         self._block, self._drawn = -1, np.zeros((0, n), np.int64)  # one is held at a time
 
     def of(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Columns of the users start … stop − 1: [stop − start, n]."""
+        """Columns, [stop − start, n].
+
+        Args:
+            start, stop: The users start … stop − 1.
+        """
         pieces = [np.zeros((0, self.n), np.int64)]
         while start < stop:
             block, at = divmod(start, BLOCK)
