@@ -42,10 +42,7 @@ def list_() -> Answer:
 @app.command()
 @answers
 @reads_data
-def stats(
-    data: options.Data,
-    reading: Reading = Reading(),
-) -> Answer:
+def stats(data: options.Data, reading: Reading = Reading()) -> Answer:
     """The data in figures: users, items, interactions, how they are spread, and what was dropped.
 
     [bold]Examples[/]

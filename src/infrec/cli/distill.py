@@ -75,8 +75,7 @@ def distill(
     size: SummarySize = SummarySize(),
     method: MethodOptions = MethodOptions(),
     set_: Annotated[
-        list[str] | None,
-        option("--set KEY=VALUE", "Any other setting, such as rate=0.02; repeatable.", _HOW),
+        list[str] | None, option("--set KEY=VALUE", "Any other setting, such as rate=0.02; repeatable.", _HOW)
     ] = None,
     previous: Annotated[
         Path | None,

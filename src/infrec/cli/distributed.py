@@ -43,11 +43,7 @@ _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_ARENA_MAX": "2"}
 
 
 def fit(
-    data: str,
-    out: Path,
-    settings: dict[str, Any],
-    centres: str | None,
-    processes: Processes,
+    data: str, out: Path, settings: dict[str, Any], centres: str | None, processes: Processes
 ) -> dict[str, Any] | None:
     """The document of a fit on the first process; None on the others, whose part is then done."""
     from infrec.data.partitioned import is_partitioned
@@ -101,12 +97,7 @@ def _fit(
 
 
 def distill(
-    source: Source,
-    run: dict[str, Any],
-    out: Path,
-    place: Path,
-    resume: bool,
-    processes: Processes,
+    source: Source, run: dict[str, Any], out: Path, place: Path, resume: bool, processes: Processes
 ) -> dict[str, Any] | None:
     """The document of a distillation on the first process, once its summary is in `out`; None on the others.
 

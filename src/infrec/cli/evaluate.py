@@ -27,9 +27,7 @@ Protocol = Literal["paper-code", "textbook"]
 ModelOption = Annotated[
     list[str] | None,
     option(
-        "--model -m NAME",
-        f"One of {options.MODELS}; several are compared; infinite-ae by default.",
-        MODEL,
+        "--model -m NAME", f"One of {options.MODELS}; several are compared; infinite-ae by default.", MODEL
     ),
 ]
 NoSearchOption = Annotated[bool, option("--no-search", "Use the shipped settings; choose nothing.", MODEL)]
@@ -46,9 +44,7 @@ SearchOption = Annotated[
 SaveSelectionOption = Annotated[
     Path | None,
     option(
-        "--save-selection DIR",
-        "Write what --search found, and its record, to DIR/DATA.MODEL.json.",
-        MODEL,
+        "--save-selection DIR", "Write what --search found, and its record, to DIR/DATA.MODEL.json.", MODEL
     ),
 ]
 ProtocolOption = Annotated[
@@ -57,8 +53,7 @@ ProtocolOption = Annotated[
 TrainOnOption = Annotated[
     str | None,
     option(
-        "--train-on PATH",
-        "Fit on this sample, summary or log over the same items instead of the train part.",
+        "--train-on PATH", "Fit on this sample, summary or log over the same items instead of the train part."
     ),
 ]
 SampleUsersOption = Annotated[

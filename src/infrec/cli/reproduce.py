@@ -43,17 +43,13 @@ QuickOption = Annotated[
 OnlyOption = Annotated[
     list[str] | None,
     option(
-        "--only WORD",
-        "Only cells of this model, source, number of users or noise (such as 5%); repeatable.",
+        "--only WORD", "Only cells of this model, source, number of users or noise (such as 5%); repeatable."
     ),
 ]
 SeedsOption = Annotated[
     int | None,
     option(
-        "--seeds K",
-        "How many seeds for what is random. Default: 3; 1 for table1 and cold.",
-        min=1,
-        max=10,
+        "--seeds K", "How many seeds for what is random. Default: 3; 1 for table1 and cold.", min=1, max=10
     ),
 ]
 SearchOption = Annotated[

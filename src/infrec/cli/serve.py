@@ -52,9 +52,7 @@ AllowHostOption = Annotated[
 CorsOption = Annotated[
     list[str] | None,
     option(
-        "--cors ORIGIN",
-        "A page elsewhere that may call, such as https://example.org; repeatable.",
-        _SAFETY,
+        "--cors ORIGIN", "A page elsewhere that may call, such as https://example.org; repeatable.", _SAFETY
     ),
 ]
 WorkersOption = Annotated[

@@ -213,12 +213,7 @@ class _Tally:
     """Sums and per-user figures that are kept of each batch after its scores are gone."""
 
     def __init__(
-        self,
-        split: Split,
-        people: NDArray[np.integer] | None,
-        protocol: str,
-        k: tuple[int, ...],
-        seed: int,
+        self, split: Split, people: NDArray[np.integer] | None, protocol: str, k: tuple[int, ...], seed: int
     ) -> None:
         n_items = split.train.n_items
         self.split, self.protocol, self.k = split, protocol, k
