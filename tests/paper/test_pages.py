@@ -16,7 +16,7 @@ from infrec.paper.cells import Data, pairs
 from infrec.paper.records import FILE
 from infrec.report import figures, html
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series
-from infrec.report.styles import style_of
+from infrec.report.numbers import style_of
 from tests.paper.made import record, write
 
 

@@ -40,7 +40,7 @@ def test_two_normal_distributions() -> None:
     """Members shifted by d: AUC = Φ(d/√2), TPR at 1 % = Φ(d − Φ⁻¹(0.99)); within their own intervals."""
     rng = np.random.default_rng(1)
     members, control = rng.normal(1.5, 1, 20_000), rng.normal(0, 1, 20_000)
-    found = roc.compared("x", members, control, seed=3)
+    found = roc.Membership.of("x", members, control, seed=3)
     assert found.auc.low < stats.norm.cdf(1.5 / math.sqrt(2)) < found.auc.high
     assert found.tpr["1 %"].low < stats.norm.cdf(1.5 - stats.norm.ppf(0.99)) < found.tpr["1 %"].high
     assert set(found.tpr) == {"10 %", "1 %", "0.1 %"}
@@ -48,12 +48,12 @@ def test_two_normal_distributions() -> None:
 
 def test_a_small_control_says_nothing_about_rare_errors() -> None:
     rng = np.random.default_rng(2)
-    found = roc.compared("x", rng.normal(size=300), rng.normal(size=60), seed=1)
+    found = roc.Membership.of("x", rng.normal(size=300), rng.normal(size=60), seed=1)
     assert set(found.tpr) == {"10 %"}
 
 
 def test_ties_help_nobody() -> None:
-    found = roc.compared("x", np.ones(600), np.ones(600), seed=1)
+    found = roc.Membership.of("x", np.ones(600), np.ones(600), seed=1)
     assert found.auc.value == 0.5 and found.tpr["1 %"].value == 0.0 and found.bound == 0.0
 
 

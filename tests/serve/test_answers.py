@@ -18,12 +18,11 @@ from infrec.errors import ConfigError
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.serve.answers import explain, recommend
-from infrec.serve.catalogue import Catalogue
 from infrec.serve.errors import Problem
 from infrec.serve.loading import Source, load, sources
 from infrec.serve.schemas import ExplainRequest, RecommendRequest
-from infrec.serve.served_model import Served
-from infrec.serve.workers import attach, publish
+from infrec.serve.served_model import Catalogue, Served
+from infrec.serve.server import attach, publish
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,9 @@ from infrec.models import InfiniteAE
 from infrec.models.infinite_ae_plus import InfiniteAEPlus
 from infrec.serve.answers import explain, recommend
 from infrec.serve.batching import Service
-from infrec.serve.catalogue import Catalogue
 from infrec.serve.metrics import Counters
 from infrec.serve.schemas import ExplainRequest, RecommendRequest
-from infrec.serve.served_model import Served
+from infrec.serve.served_model import Catalogue, Served
 from infrec.serve.settings import Settings
 
 

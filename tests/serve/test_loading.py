@@ -12,10 +12,22 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.models import InfiniteAE
-from infrec.serve import loading, workers
+from infrec.serve import loading, server
 from infrec.serve.loading import Reloader, Source
+from infrec.serve.metrics import Counters
 from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
+
+
+class Noted(Counters):
+    """Counters that keep what was counted, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def add(self, name: str, amount: float = 1) -> None:
+        self.names.append(name)
 
 
 @pytest.fixture
@@ -30,8 +42,8 @@ def test_a_directory_that_is_copied_slowly_is_loaded_when_its_last_file_has_come
 ) -> None:
     InfiniteAE(reg=20).fit(films).save(tmp_path / "new")
     served: list[Served] = []
-    counted: list[str] = []
-    reloader = Reloader([Source("m", folder)], served.append, counted.append)
+    counted = Noted()
+    reloader = Reloader([Source("m", folder)], served.append, counted)
     reloader.load_all()
     for file in sorted(folder.iterdir()):
         file.unlink()
@@ -40,7 +52,7 @@ def test_a_directory_that_is_copied_slowly_is_loaded_when_its_last_file_has_come
     for name in names:
         shutil.copy2(tmp_path / "new" / name, folder / name)
         reloader.check()
-    assert counted == ["failed_reloads"] * names[::-1].index("manifest.json") + ["reloads"]
+    assert counted.names == ["failed_reloads"] * names[::-1].index("manifest.json") + ["reloads"]
     assert [one.model.selected["reg"] for one in served] == [1, 20]
     reloader.check()
     assert len(served) == 2  # once
@@ -50,7 +62,7 @@ def test_a_directory_that_is_copied_slowly_is_loaded_when_its_last_file_has_come
 def test_whatever_goes_wrong_leaves_the_old_one_and_the_watch(
     folder: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    counted: list[str] = []
+    counted = Noted()
     broken = False
 
     def put(_: Served) -> None:
@@ -60,17 +72,17 @@ def test_whatever_goes_wrong_leaves_the_old_one_and_the_watch(
     def load(_: Source) -> Served:
         raise KeyError("a field that another version writes")
 
-    reloader = Reloader([Source("m", folder)], put, counted.append)
+    reloader = Reloader([Source("m", folder)], put, counted)
     reloader.load_all()
     broken = True
     if where == "load":
         monkeypatch.setattr(loading, "load", load)
     reloader.check(everything=True)
-    assert counted == ["failed_reloads"]
+    assert counted.names == ["failed_reloads"]
     broken = False
     monkeypatch.undo()
     reloader.check(everything=True)
-    assert counted == ["failed_reloads", "reloads"]
+    assert counted.names == ["failed_reloads", "reloads"]
 
 
 def test_a_worker_that_dies_as_it_starts_is_replaced_by_and_by(
@@ -88,9 +100,9 @@ def test_a_worker_that_dies_as_it_starts_is_replaced_by_and_by(
             return spawn.Process(target=os._exit, args=(7,))
 
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        supervisor = workers.Supervisor([Source("m", folder)], Settings(workers=1), bound, tmp_path)
+        supervisor = server.Supervisor([Source("m", folder)], Settings(workers=1), bound, tmp_path)
         supervisor.reloader.load_all()
-        monkeypatch.setattr(workers, "_spawn", Dying)
+        monkeypatch.setattr(server, "_spawn", Dying)
         first = supervisor._start(0)
         first[0].join(30)
         assert first[0].exitcode == 7

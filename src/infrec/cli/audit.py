@@ -55,6 +55,7 @@ def audit(
     from infrec.report import html
     from infrec.report.audit import document as page_of
     from infrec.report.audit import paragraph
+    from infrec.report.card import add_audit
 
     out = out or release.with_name(f"{release.name}-audit")
     with console.bars() as progress:
@@ -64,7 +65,7 @@ def audit(
     drafts.write_text(out / RECORD, json_.dumps(measured, ensure_ascii=False, allow_nan=False))
     drafts.write_text(out / PAGE, html.render(page_of(found)))
     console.saved(out / PAGE)
-    card = _into_card(release, found)
+    card = add_audit(release, found)
     document = {
         "release": str(release),
         "against": against,
@@ -148,7 +149,7 @@ def _members(
 ) -> tuple[Interactions, Interactions | None, bool]:
     """The people whose histories went in, as they did, those who were set aside, and whether the histories
     are train parts."""
-    from infrec.privacy.groups import over
+    from infrec.privacy.matching import over
     from infrec.splits import holdout, is_set_aside, set_aside
 
     if released.about["kind"] == "model":  # which may hold the train parts alone (`fit --train-only`)
@@ -168,13 +169,3 @@ def _members(
         return split.train, None, True
     kept, aside = set_aside(split, rule["share"], rule["seed"])
     return kept.train, aside, True
-
-
-def _into_card(release: Path, found: Audit) -> Path | None:
-    """The result, without anybody's id, into the card where there is one."""
-    from infrec.report.card import RECORD, add_audit, folder_of
-
-    place = folder_of(release, guaranteed=found.guarantee is not None)
-    if not (place / RECORD).is_file():
-        return None
-    return add_audit(place, found.as_dict(ids=False))

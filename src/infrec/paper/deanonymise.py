@@ -78,12 +78,12 @@ def copy_of(log: Interactions, reveal: float, noise: float, *, seed: int) -> sp.
 
     Of everybody at least one item is known and, unless everything is, one is not (where there are two).
     """
-    from infrec.privacy.groups import kept, picked
+    from infrec.privacy.groups import parted
 
     n = log.user_counts
     known = n if reveal >= 1 else np.clip(np.round(reveal * n).astype(np.int64), 1, np.maximum(1, n - 1))
-    chosen = picked(log.matrix, known, generator(seed, "attacker's copy"))
-    return flip(log.with_matrix(kept(log.matrix, chosen)), noise, seed=seed).matrix
+    shown, _ = parted(log.matrix, known, generator(seed, "attacker's copy"))
+    return flip(log.with_matrix(shown), noise, seed=seed).matrix
 
 
 def matched(

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from infrec.data import Interactions, Vocabulary
+from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.privacy import membership, roc
-from infrec.privacy.groups import Groups, groups
-from infrec.privacy.linkage import Linkage, Neighbours, linkage, neighbours
+from infrec.privacy.groups import Groups
+from infrec.privacy.linkage import Linkage, Neighbours, linkage
+from infrec.privacy.membership import membership
 from infrec.privacy.reconstruction import Reconstruction, reconstruction
 from infrec.privacy.released import Released
-from infrec.privacy.roc import Membership, Rate, strongest
+from infrec.privacy.roc import FALSE_POSITIVES, Membership, Rate, strongest
 from infrec.progress import Progress, Stopwatch, silent
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-    from numpy.typing import NDArray
 
 NO_CONTROL = (
     "not measurable: there is no control group. Distil with --set-aside 0.1, or give people who were not "
     "in the log with --control FILE."
 )
 NO_ROWS = "not measurable: this model holds no histories."
-WORST = 10
+FEWEST_SHADOWS = 4
 TWICE = 2.0  # a rate above this many times the control's, beyond chance, is called a leak
-RARE = {"1 %": 0.01, "10 %": 0.1}  # outsiders wrongly accused
 
 
 @dataclass(frozen=True)
@@ -83,22 +76,25 @@ class Audit:
         Args:
             record: The dictionary.
         """
-        links, neighbours, alone = record["linkage"], record["neighbours"], record["popularity"]
-        return cls(
-            **{
-                **record,
-                "linkage": tuple(_linkage_of(each) for each in links),
-                "membership": tuple(_membership_of(each) for each in record["membership"]),
-                "popularity": None if alone is None else _membership_of(alone),
-                "reconstruction": tuple(_reconstruction_of(each) for each in record["reconstruction"]),
-                "neighbours": None if neighbours is None else Neighbours(**neighbours),
-            }
-        )
+        near = record["neighbours"]
+        parts = {
+            "linkage": tuple(_with_rates(Linkage, one) for one in record["linkage"]),
+            "membership": tuple(_with_rates(Membership, one) for one in record["membership"]),
+            "popularity": _with_rates(Membership, record["popularity"]),
+            "reconstruction": tuple(_with_rates(Reconstruction, one) for one in record["reconstruction"]),
+            "neighbours": None if near is None else Neighbours(**near),
+        }
+        return cls(**{**record, **parts})
 
     @property
     def copies(self) -> int:
         """How many released rows are exactly the history of somebody in the log."""
         return self.neighbours.copies if self.neighbours is not None else 0
+
+    @property
+    def strongest(self) -> Membership:
+        """The membership attack that recognises most members where few others are accused."""
+        return strongest(self.membership)
 
     @property
     def leaks(self) -> list[str]:
@@ -108,8 +104,8 @@ class Audit:
         """
 
         def recognises(one: Membership) -> bool:
-            rare = rarest(one)
-            return rare is not None and one.tpr[rare].low > TWICE * RARE[rare]
+            rare = one.rarest
+            return rare is not None and one.tpr[rare].low > TWICE * FALSE_POSITIVES[rare]
 
         return self._attacks_above(TWICE, recognises)
 
@@ -140,29 +136,15 @@ class Audit:
         return names
 
 
-def rarest(found: Membership) -> str | None:
-    """The smallest share of outsiders wrongly accused that the control can tell, by its name."""
-    return next((name for name in RARE if name in found.tpr), None)
+def _with_rates(kind: Callable[..., Any], record: Mapping[str, Any] | None) -> Any:
+    """A result of an attack as it was; rates, alone or by name, are the dictionaries with a `value`."""
 
+    def restored(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return Rate(**value) if "value" in value else {name: restored(one) for name, one in value.items()}
 
-def _rate_of(record: Mapping[str, Any] | None) -> Any:
-    return None if record is None else Rate(**record)
-
-
-def _linkage_of(record: Mapping[str, Any]) -> Linkage:
-    arms = {name: _rate_of(record[name]) for name in ("attack", "popularity", "control", "claimed")}
-    return Linkage(**{**record, **arms})
-
-
-def _membership_of(record: Mapping[str, Any]) -> Membership:
-    tpr = {name: Rate(**each) for name, each in record["tpr"].items()}
-    curve = tuple((x, y) for x, y in record["curve"])
-    return Membership(**{**record, "auc": Rate(**record["auc"]), "tpr": tpr, "curve": curve})
-
-
-def _reconstruction_of(record: Mapping[str, Any]) -> Reconstruction:
-    arms = {kind: {name: Rate(**each) for name, each in record[kind].items()} for kind in ("exact", "partly")}
-    return Reconstruction(record["revealed"], **arms)
+    return None if record is None else kind(**restored(record))
 
 
 def audit(
@@ -188,14 +170,13 @@ def audit(
         seed: Seed of everything random.
         progress: Called with the stage and how much of it is done.
     """
-    who = groups(members, control, released.items, control_from=control_from, seed=seed)
+    who = Groups.of(members, control, released.items, seed=seed)
     if not who.members.shape[0]:
         raise DataError(
             "none of the log's users has an item of the release; expected the log it was made from."
         )
     if shadow_runs:
-        membership.check_shadows(shadow_runs)
-        _check_shadows(released, who)
+        _check_shadows(shadow_runs, released, who)
     watch = Stopwatch()
     missing: dict[str, str] = {}
     found: dict[str, Any] = {}
@@ -203,13 +184,13 @@ def audit(
     if rows is not None:
         with watch("linkage"):
             found["linkage"] = tuple(linkage(rows, who, released.counts, seed=seed, progress=progress))
-            found["neighbours"] = neighbours(rows, who, seed=seed)
+            found["neighbours"] = Neighbours.of(rows, who, seed=seed)
     else:
         missing |= {"linkage": NO_ROWS, "neighbours": NO_ROWS}
     if who.measurable:
         with watch("membership"):
             delta = float((guarantee or {}).get("delta", 0.0))
-            found |= _membership(released, who, shadow_runs, delta, seed, progress)
+            found |= membership(released, who, shadows=shadow_runs, delta=delta, seed=seed, progress=progress)
         if not shadow_runs:
             missing["likelihood"] = "not measured: it needs shadow distillations (--shadows 16)."
     else:
@@ -231,36 +212,13 @@ def audit(
     )
 
 
-# ---- membership --------------------------------------------------------------------------------------------
-def _membership(
-    released: Released, who: Groups, shadow_runs: int, delta: float, seed: int, progress: Progress
-) -> dict[str, Any]:
-    everybody = who.everybody
-    scores = _scores(released, everybody, seed, progress)
-    observed = dict(scores)
-    if shadow_runs:
-        scores["likelihood"] = membership.likelihood(
-            observed,
-            lambda rows, at: _shadow(released, everybody, rows, seed + at + 1),
-            everybody.shape[0],
-            shadows=shadow_runs,
-            seed=seed,
-            progress=progress,
-        )
-    alone = membership.popularity(released.counts, everybody)
-    found = tuple(
-        roc.compared(name, *who.split(score), seed=seed, delta=delta) for name, score in scores.items()
-    )
-    return {
-        "membership": found,
-        "popularity": roc.compared("popularity", *who.split(alone), seed=seed, delta=delta),
-        "worst": _worst(who, scores, strongest(found).score),
-    }
-
-
-def _check_shadows(released: Released, who: Groups) -> None:
+def _check_shadows(shadows: int, released: Released, groups: Groups) -> None:
     """Refuse shadows that would be good for nothing or cannot be made, before the attacks begin."""
-    if not who.measurable:
+    if shadows < FEWEST_SHADOWS or shadows % 2:
+        raise ConfigError(
+            f"{shadows} shadows were asked for; expected an even number of at least {FEWEST_SHADOWS}."
+        )
+    if not groups.measurable:
         raise ConfigError(
             "shadows are there to tell members from others, but there is no control group; distil with "
             "--set-aside 0.1, give one with --control FILE, or leave out --shadows."
@@ -275,34 +233,3 @@ def _check_shadows(released: Released, who: Groups) -> None:
             "how this release was made from the log is not known, so shadows cannot be made alike; leave out "
             "--shadows."
         )
-
-
-def _scores(
-    released: Released, everybody: sp.csr_array, seed: int, progress: Progress
-) -> dict[str, NDArray[np.float64]]:
-    scores = {}
-    rows = released.read(everybody)
-    if rows is not None:
-        scores["distance"] = membership.distance(rows, everybody)
-    scores["model"] = membership.predicted(released.model, everybody, seed=seed, progress=progress)
-    return scores
-
-
-def _shadow(
-    released: Released, everybody: sp.csr_array, rows: NDArray[np.int64], seed: int
-) -> dict[str, NDArray[np.float64]]:
-    assert released.remake is not None
-    log = Interactions(everybody[rows], Vocabulary.numbered(len(rows)), released.items)
-    made = released.remake(log, seed)
-    return _scores(made, everybody, seed, silent)
-
-
-def _worst(who: Groups, scores: Mapping[str, NDArray[np.float64]], name: str) -> tuple[dict[str, Any], ...]:
-    """The members whom this score puts furthest above the control."""
-    inside, outside = who.split(scores[name])
-    order = np.argsort(-inside, kind="stable")[:WORST]
-    above = [float((outside >= inside[at]).mean()) for at in order]
-    return tuple(
-        {"user": who.ids[at], "score": name, "value": float(inside[at]), "control_above": share}
-        for at, share in zip(order, above, strict=True)
-    )

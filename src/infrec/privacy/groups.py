@@ -4,39 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from infrec.data import Interactions
+from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
+from infrec.privacy.matching import item_weights, over
 from infrec.randomness import generator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from infrec.data import Vocabulary
+from infrec.splits.split import rows_of
 
 MOST = 20_000  # people of a group that are attacked; more of them narrow no interval that matters
+AT_ONCE = 1024  # people
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Histories over the items of the release, 0/1. control: no rows where there is no control.
+    """Histories over the items of the release, 0/1; people without any of these items are left out.
 
-    ids: of the members. control_from: where the control comes from, in words.
+    control: no rows where there is no control. ids: of the members.
     """
 
     members: sp.csr_array
     control: sp.csr_array
-    ids: Sequence[Any]
-    control_from: str
+    ids: Sequence[Any] = ()
 
-    @property
+    @classmethod
+    def of(
+        cls, members: Interactions, control: Interactions | None, items: Vocabulary, *, seed: int = 42
+    ) -> Groups:
+        """The two groups over the items of a release."""
+        inside, ids = _known(members, items, seed)
+        outside = sp.csr_array((0, len(items)), dtype=np.float32)
+        return cls(inside, outside if control is None else _known(control, items, seed)[0], ids)
+
+    @cached_property
     def everybody(self) -> sp.csr_array:
         """Members, then the control."""
         return sp.csr_array(sp.vstack([self.members, self.control], format="csr"))
+
+    @cached_property
+    def support(self) -> NDArray[np.int64]:
+        """In how many of everybody's histories each item stands."""
+        return np.bincount(self.everybody.indices, minlength=self.everybody.shape[1])
 
     @property
     def measurable(self) -> bool:
@@ -48,83 +61,67 @@ class Groups:
         return values[: self.members.shape[0]], values[self.members.shape[0] :]
 
 
-def groups(
-    members: Interactions,
-    control: Interactions | None,
-    items: Vocabulary,
-    *,
-    control_from: str = "",
-    seed: int = 42,
-    most: int = MOST,
-) -> Groups:
-    """The two groups over the items of the release; people without any of these items are left out."""
-    inside, ids = _known(members, items, most, seed)
-    outside = sp.csr_array((0, len(items)), dtype=np.float32)
-    if control is not None:
-        outside, _ = _known(control, items, most, seed)
-    return Groups(inside, outside, ids, control_from)
-
-
-def _known(log: Interactions, items: Vocabulary, most: int, seed: int) -> tuple[sp.csr_array, list[Any]]:
+def _known(log: Interactions, items: Vocabulary, seed: int) -> tuple[sp.csr_array, list[Any]]:
     matrix = over(log, items)
     rows = np.flatnonzero(np.diff(matrix.indptr))
-    if len(rows) > most:
-        rows = np.sort(generator(seed, "audited people").choice(rows, most, replace=False))
-    return canonical(matrix[rows]), log.users.take(rows).to_pylist()
+    if len(rows) > MOST:
+        rows = np.sort(generator(seed, "audited people").choice(rows, MOST, replace=False))
+    histories = canonical(matrix[rows])
+    histories.data[:] = 1.0
+    return histories, log.users.take(rows).to_pylist()
 
 
-def over(log: Interactions, items: Vocabulary) -> sp.csr_array:
-    """The log as 0/1 over other items; what is not among them is left out."""
-    matrix = log.matrix.tocoo()
-    to = np.arange(len(items)) if log.items == items else items.positions(log.items.ids)
-    there = to[matrix.col] >= 0
-    ones = np.ones(int(there.sum()), np.float32)
-    where = (matrix.row[there], to[matrix.col[there]])
-    out = canonical(sp.csr_array((ones, where), shape=(log.n_users, len(items))))
-    out.data[:] = 1.0
+def parted(
+    histories: sp.csr_array, quota: NDArray[np.integer], rng: np.random.Generator
+) -> tuple[sp.csr_array, sp.csr_array]:
+    """Each history in two parts: `quota` random entries of it, and the others."""
+    row = rows_of(histories)
+    order = np.lexsort((rng.random(histories.nnz), row))
+    place = np.empty(histories.nnz, np.int64)
+    place[order] = np.arange(histories.nnz) - histories.indptr[row]
+    chosen = place < quota[row]
+
+    def part(kept: NDArray[np.bool_]) -> sp.csr_array:
+        where = (row[kept], histories.indices[kept])
+        return canonical(sp.csr_array((histories.data[kept], where), shape=histories.shape))
+
+    return part(chosen), part(~chosen)
+
+
+class Nearest(NamedTuple):
+    """Whom rows and people resemble most, and how much: 1 for equal ones, 0 with nothing shared.
+
+    person: for each row the person most like it, −1 where it is like nobody. to_person: that likeness.
+    to_row: for each person the likeness of the row most like them.
+    """
+
+    person: NDArray[np.int64]
+    to_person: NDArray[np.float32]
+    to_row: NDArray[np.float64]
+
+
+def nearest(rows: sp.csr_array, people: sp.csr_array, support: NDArray[np.integer]) -> Nearest:
+    """Released rows and people compared by the cosine, items weighted by what sharing them says.
+
+    support: in how many histories each item stands.
+    """
+    scale = sp.diags_array(item_weights(support).astype(np.float32))
+    columns = _unit(rows @ scale).T
+    if columns.nnz > 0.05 * columns.shape[0] * columns.shape[1]:
+        columns = columns.toarray()
+    n = rows.shape[0]
+    out = Nearest(np.full(n, -1), np.zeros(n, np.float32), np.zeros(people.shape[0]))
+    for start in range(0, people.shape[0], AT_ONCE):
+        product = _unit(people[start : start + AT_ONCE] @ scale) @ columns
+        alike = product.toarray() if sp.issparse(product) else product
+        out.to_row[start : start + AT_ONCE] = alike.max(axis=1)
+        at = alike.argmax(axis=0)
+        value = alike[at, np.arange(n)]
+        better = value > out.to_person
+        out.to_person[better], out.person[better] = value[better], start + at[better]
     return out
-
-
-def cosine(people: sp.csr_array, rows: sp.csr_array, weights: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Similarity of every person with every row, items weighted: 1 for equal rows, 0 with nothing shared."""
-    scale = sp.diags_array(np.sqrt(weights).astype(np.float32))
-    a, b = (_unit(sp.csr_array(x @ scale)) for x in (people, rows))
-    dense = b.nnz > 0.05 * b.shape[0] * b.shape[1]
-    product = a @ (b.T.toarray() if dense else b.T)
-    return np.asarray(product if dense else product.toarray(), np.float32)
 
 
 def _unit(x: sp.csr_array) -> sp.csr_array:
     norm = np.sqrt(np.asarray(x.multiply(x).sum(axis=1), np.float64).ravel())
     return sp.csr_array(sp.diags_array((1 / np.maximum(norm, 1e-12)).astype(np.float32)) @ x)
-
-
-def picked(
-    histories: sp.csr_array, quota: NDArray[np.integer], rng: np.random.Generator
-) -> NDArray[np.bool_]:
-    """For each stored entry, whether it is among `quota` random ones of its row."""
-    counts = np.diff(histories.indptr)
-    row = np.repeat(np.arange(histories.shape[0]), counts)
-    order = np.lexsort((rng.random(histories.nnz), row))
-    place = np.empty(histories.nnz, np.int64)
-    place[order] = np.arange(histories.nnz) - np.repeat(histories.indptr[:-1], counts)
-    return place < quota[row]
-
-
-def kept(histories: sp.csr_array, chosen: NDArray[np.bool_]) -> sp.csr_array:
-    """Histories with only the chosen entries."""
-    row = np.repeat(np.arange(histories.shape[0]), np.diff(histories.indptr))
-    where = (row[chosen], histories.indices[chosen])
-    return canonical(sp.csr_array((histories.data[chosen], where), shape=histories.shape))
-
-
-def by_popularity(
-    counts: NDArray[np.floating], sizes: NDArray[np.integer], rng: np.random.Generator
-) -> sp.csr_array:
-    """Rows of these sizes that know nothing but how popular items are: drawn in proportion, no item twice."""
-    keys = np.log(np.maximum(counts, 1e-9))[None, :] + rng.gumbel(size=(len(sizes), len(counts)))
-    order = np.argsort(-keys, axis=1)
-    taken = np.arange(len(counts))[None, :] < sizes[:, None]
-    row, place = np.nonzero(taken)
-    ones = np.ones(len(row), np.float32)
-    return canonical(sp.csr_array((ones, (row, order[row, place])), shape=keys.shape))

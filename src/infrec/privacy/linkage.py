@@ -17,26 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data.interactions import canonical
-from infrec.privacy import groups as people
-from infrec.privacy import roc
-from infrec.privacy.groups import Groups
-from infrec.privacy.matching import Matches, item_weights, match
-from infrec.privacy.roc import Rate
+from infrec.privacy.groups import Groups, nearest, parted
+from infrec.privacy.matching import Matches, match
+from infrec.privacy.roc import Rate, rate
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 KNOWN = (2, 4, 8, 16)
 WRONG = 0.25  # of the known items, rounded down
-ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -69,6 +63,24 @@ class Neighbours:
     copies: int
     likeness: Mapping[str, float]
 
+    @classmethod
+    def of(cls, rows: sp.csr_array, groups: Groups, *, seed: int = 42) -> Neighbours:
+        """Nearest members and nearest control of each released row, as many of the one as of the other."""
+        support = groups.support
+        to_members = nearest(rows, groups.members, support).to_person
+        likeness = {"members": float(np.median(to_members))}
+        copies = int((to_members > 1 - 1e-5).sum())
+        if not groups.measurable:
+            return cls(None, copies, likeness)
+        rng = generator(seed, "as many members")
+        n, m = groups.members.shape[0], groups.control.shape[0]
+        members = groups.members[rng.choice(n, min(n, m), replace=False)]
+        control = groups.control if m <= n else groups.control[rng.choice(m, n, replace=False)]
+        some, others = (nearest(rows, people, support).to_person for people in (members, control))
+        likeness |= {"as many members": float(np.median(some)), "control": float(np.median(others))}
+        nearer = float((some > others).sum() + 0.5 * (some == others).sum())
+        return cls(nearer / rows.shape[0], copies, likeness)
+
 
 def linkage(
     released: sp.csr_array,
@@ -82,13 +94,10 @@ def linkage(
 
     popularity: how popular each item is, as far as the release tells: all that the baseline knows.
     """
-    everybody = groups.everybody
-    support = np.bincount(everybody.indices, minlength=everybody.shape[1])
-    own = owners(released, everybody, support)
-    sizes = np.maximum(1, np.rint(np.asarray(released.sum(axis=1)).ravel())).astype(np.int64)
-    most = np.minimum(sizes, len(popularity))
-    alone = people.by_popularity(popularity, most, generator(seed, "popular rows"))
-    alone_own = owners(alone, everybody, support)
+    everybody, support, n = groups.everybody, groups.support, groups.members.shape[0]
+    sizes = np.clip(np.rint(released.sum(axis=1)).astype(np.int64), 1, len(popularity))
+    alone = _by_popularity(popularity, sizes, generator(seed, "popular rows"))
+    own, alone_own = (nearest(rows, everybody, support).person for rows in (released, alone))
     found = []
     for at, known in enumerate(KNOWN):
         wrong = int(WRONG * known)
@@ -96,24 +105,32 @@ def linkage(
         if len(who):
             attack = match(targets, released, support=support, whose=(own, who))
             baseline = match(targets, alone, support=support, whose=(alone_own, who))
-            found.append(_judged(attack, baseline, own, who, groups, known, wrong))
+            right, inside = _credit(attack), who < n
+            linked = np.unique(attack.index[inside & (attack.index >= 0) & (own[attack.index] == who)])
+            found.append(
+                Linkage(
+                    known,
+                    wrong,
+                    attack=_rate(right[inside]),
+                    popularity=_rate(_credit(baseline)[inside]),
+                    control=None if inside.all() else _rate(right[~inside]),
+                    claimed=_rate((right * attack.accepted)[inside]),
+                    rows=len(linked) / len(own),
+                )
+            )
         progress("linkage", at + 1, len(KNOWN))
     return found
 
 
-def owners(
-    released: sp.csr_array, everybody: sp.csr_array, support: NDArray[np.integer]
-) -> NDArray[np.int64]:
-    """For each released row the person whose history it resembles most; −1 where it is like nobody's."""
-    weights = item_weights(support) ** 2
-    best, who = np.zeros(released.shape[0], np.float32), np.full(released.shape[0], -1, np.int64)
-    for start in range(0, everybody.shape[0], ROWS_AT_ONCE):
-        alike = people.cosine(everybody[start : start + ROWS_AT_ONCE], released, weights)
-        at = alike.argmax(axis=0)
-        value = alike[at, np.arange(alike.shape[1])]
-        better = value > best
-        best[better], who[better] = value[better], start + at[better]
-    return who
+def _by_popularity(
+    counts: NDArray[np.floating], sizes: NDArray[np.integer], rng: np.random.Generator
+) -> sp.csr_array:
+    """Rows of these sizes that know nothing but how popular items are: drawn in proportion, no item twice."""
+    keys = np.log(np.maximum(counts, 1e-9))[None, :] + rng.gumbel(size=(len(sizes), len(counts)))
+    order = np.argsort(-keys, axis=1)
+    row, place = np.nonzero(np.arange(len(counts))[None, :] < sizes[:, None])
+    ones = np.ones(len(row), np.float32)
+    return canonical(sp.csr_array((ones, (row, order[row, place])), shape=keys.shape))
 
 
 def auxiliary(
@@ -128,7 +145,7 @@ def auxiliary(
     if not len(who):
         return sp.csr_array((0, everybody.shape[1]), dtype=np.float32), who
     own = everybody[who]
-    shown = people.kept(own, people.picked(own, np.full(len(who), right), rng))
+    shown, _ = parted(own, np.full(len(who), right), rng)
     if wrong:
         chance = support / support.sum()
         # A few more draws than needed: those that the person really has are no mistakes.
@@ -139,34 +156,9 @@ def auxiliary(
         )
         drawn = canonical(drawn - drawn.multiply(own))
         drawn.data[:] = 1.0
-        mistakes = people.kept(drawn, people.picked(drawn, np.full(len(who), wrong), rng))
+        mistakes, _ = parted(drawn, np.full(len(who), wrong), rng)
         shown = canonical(sp.csr_array(shown + mistakes))
     return shown, who
-
-
-def _judged(
-    attack: Matches,
-    baseline: Matches,
-    own: NDArray[np.int64],
-    who: NDArray[np.int64],
-    groups: Groups,
-    known: int,
-    wrong: int,
-) -> Linkage:
-    n = groups.members.shape[0]
-    inside, outside = who < n, who >= n
-    right = _credit(attack)
-    named = (attack.index >= 0) & (own[attack.index] == who)
-    linked = np.unique(attack.index[inside & named])
-    return Linkage(
-        known,
-        wrong,
-        _rate(right[inside]),
-        _rate(_credit(baseline)[inside]),
-        _rate(right[outside]) if outside.any() else None,
-        _rate((right * attack.accepted)[inside]),
-        len(linked) / len(own),
-    )
 
 
 def _credit(found: Matches) -> NDArray[np.float64]:
@@ -176,23 +168,4 @@ def _credit(found: Matches) -> NDArray[np.float64]:
 
 
 def _rate(right: NDArray[np.float64]) -> Rate:
-    return roc.rate(float(right.sum()), len(right))
-
-
-def neighbours(rows: sp.csr_array, groups: Groups, *, seed: int = 42) -> Neighbours:
-    """Nearest members and nearest control of each released row, as many of the one as of the other."""
-    everybody = groups.everybody
-    weights = item_weights(np.bincount(everybody.indices, minlength=everybody.shape[1])) ** 2
-    to_members = people.cosine(groups.members, rows, weights)
-    likeness = {"members": float(np.median(to_members.max(axis=0)))}
-    copies = int((to_members.max(axis=0) > 1 - 1e-5).sum())
-    if not groups.measurable:
-        return Neighbours(None, copies, likeness)
-    rng = generator(seed, "as many members")
-    n, m = groups.members.shape[0], groups.control.shape[0]
-    some = to_members[rng.choice(n, min(n, m), replace=False)].max(axis=0)
-    control = groups.control if m <= n else groups.control[rng.choice(m, n, replace=False)]
-    to_control = people.cosine(control, rows, weights).max(axis=0)
-    likeness |= {"as many members": float(np.median(some)), "control": float(np.median(to_control))}
-    nearer = float((some > to_control).sum() + 0.5 * (some == to_control).sum())
-    return Neighbours(nearer / rows.shape[0], copies, likeness)
+    return rate(float(right.sum()), len(right))

@@ -15,17 +15,16 @@ not in it are claimed (0.3 % and 0.2 %, against 4.7 % and 3.1 %).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from infrec.data import Interactions
+from infrec.data import Interactions, Vocabulary
+from infrec.data.interactions import canonical
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ECCENTRICITY = 3.0  # φ
 LENGTH = 0.35  # p
@@ -119,7 +118,15 @@ def match(
         raise ConfigError(f"eccentricity is {eccentricity}; expected a number of 0 or more.")
     if not 0 <= length <= 1:
         raise ConfigError(f"length is {length}; expected a power from 0 to 1.")
-    rows, columns = _matrices(targets, released)
+    if isinstance(targets, Interactions):
+        targets = over(targets, released.items) if isinstance(released, Interactions) else targets.matrix
+    columns = released.matrix if isinstance(released, Interactions) else sp.csr_array(released)
+    rows = sp.csr_array(targets)
+    if rows.shape[1] != columns.shape[1]:
+        raise DataError(
+            f"the targets have {rows.shape[1]} items and the release {columns.shape[1]}; "
+            "expected rows over the same items."
+        )
     if columns.shape[0] == 0:
         raise DataError("the release has no rows; expected at least one to match with.")
     counts = np.bincount(columns.indices, minlength=columns.shape[1]) if support is None else support
@@ -168,27 +175,11 @@ def _tied(scores: NDArray[np.float32]) -> NDArray[np.bool_]:
     return scores >= (scores.max(axis=1).astype(np.float64) * (1 - ROUNDING))[:, None]
 
 
-def _matrices(
-    targets: Interactions | sp.csr_array, released: Interactions | sp.csr_array
-) -> tuple[sp.csr_array, sp.csr_array]:
-    """Both as CSR over the release's items."""
-    to = released.matrix if isinstance(released, Interactions) else sp.csr_array(released)
-    rows = targets.matrix if isinstance(targets, Interactions) else sp.csr_array(targets)
-    if (
-        isinstance(targets, Interactions)
-        and isinstance(released, Interactions)
-        and targets.items != released.items
-    ):
-        places = released.items.positions(targets.items.ids)
-        coo = rows.tocoo()
-        there = places[coo.col] >= 0
-        columns = places[coo.col[there]]
-        rows = sp.csr_array(
-            (coo.data[there], (coo.row[there], columns)), shape=(rows.shape[0], released.n_items)
-        )
-    if rows.shape[1] != to.shape[1]:
-        raise DataError(
-            f"the targets have {rows.shape[1]} items and the release {to.shape[1]}; "
-            "expected rows over the same items."
-        )
-    return rows, to
+def over(log: Interactions, items: Vocabulary) -> sp.csr_array:
+    """The matrix of a log over other items; what is not among them is left out."""
+    if log.items == items:
+        return log.matrix
+    matrix, to = log.matrix.tocoo(), items.positions(log.items.ids)
+    there = to[matrix.col] >= 0
+    where = (matrix.row[there], to[matrix.col[there]])
+    return canonical(sp.csr_array((matrix.data[there], where), shape=(log.n_users, len(items))))

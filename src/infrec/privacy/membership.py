@@ -4,7 +4,7 @@ distance:    similarity to the nearest released row.
 model:       ∞-AE is fitted on the release; half of a history is shown to it, and its scores of the rest,
              standardised over the items not shown, are averaged. Who was learnt from may be predicted better.
 popularity:  the baseline, which knows nothing but how popular the person's items are.
-likelihood:  the first two, each against what it would be with and without this person (`membership.py`).
+likelihood:  the first two, each against what it would be with and without this person.
 
 The likelihood ratio: what would a person's score be had they been in, and had they not?
 
@@ -17,44 +17,77 @@ attacks from first principles" (Carlini and others, IEEE S&P 2022).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from infrec.errors import ConfigError
-from infrec.privacy import groups as people
-from infrec.privacy.matching import item_weights
+from infrec.data import Interactions, Vocabulary
+from infrec.privacy.groups import AT_ONCE, Groups, nearest, parted
+from infrec.privacy.released import Released
+from infrec.privacy.roc import Membership, strongest
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from infrec.models import Recommender
 
 HALVINGS = 4  # ways in which each history is cut in two
-AT_ONCE = 1024
+WORST = 10
 
-FEWEST_SHADOWS = 4
-
-
-def distance(rows: sp.csr_array, everybody: sp.csr_array) -> NDArray[np.float64]:
-    """The similarity of each person to the released row that is most like them."""
-    weights = item_weights(np.bincount(everybody.indices, minlength=everybody.shape[1])) ** 2
-    out = np.zeros(everybody.shape[0])
-    for start in range(0, len(out), AT_ONCE):
-        out[start : start + AT_ONCE] = people.cosine(everybody[start : start + AT_ONCE], rows, weights).max(
-            axis=1
-        )
-    return out
+Scores = Mapping[str, "NDArray[np.float64]"]
 
 
-def popularity(counts: NDArray[np.floating], everybody: sp.csr_array) -> NDArray[np.float64]:
-    """The mean logarithm of how often each person's items stand in the release."""
-    logs = np.log(np.asarray(counts, np.float64) + 0.5)
-    return (everybody @ logs) / np.maximum(np.diff(everybody.indptr), 1)
+def membership(
+    released: Released,
+    groups: Groups,
+    *,
+    shadows: int = 0,
+    delta: float = 0.0,
+    seed: int = 42,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Every score, the baseline, and the members whom the strongest score puts furthest above the control.
+
+    delta: what the bound on ε grants the mechanism.
+    """
+    found = dict(_scores(released, groups, seed, progress))
+    if shadows:
+        found["likelihood"] = _likelihood(released, groups, dict(found), shadows, seed, progress)
+    logs = np.log(released.counts + 0.5)
+    popularity = (groups.everybody @ logs) / np.maximum(np.diff(groups.everybody.indptr), 1)
+    *measured, alone = (
+        Membership.of(name, *groups.split(score), seed=seed, delta=delta)
+        for name, score in {**found, "popularity": popularity}.items()
+    )
+    best = strongest(measured).score
+    return {
+        "membership": tuple(measured),
+        "popularity": alone,
+        "worst": _worst(groups, found[best], best),
+    }
+
+
+def _worst(groups: Groups, scores: NDArray[np.float64], name: str) -> tuple[dict[str, Any], ...]:
+    inside, outside = groups.split(scores)
+    return tuple(
+        {
+            "user": groups.ids[at],
+            "score": name,
+            "value": float(inside[at]),
+            "control_above": float((outside >= inside[at]).mean()),
+        }
+        for at in np.argsort(-inside, kind="stable")[:WORST]
+    )
+
+
+# ---- scores -----------------------------------------------------------------------------------------------
+def _scores(released: Released, groups: Groups, seed: int, progress: Progress = silent) -> Scores:
+    rows = released.read(groups.everybody)
+    distance = {} if rows is None else {"distance": nearest(rows, groups.everybody, groups.support).to_row}
+    return {**distance, "model": predicted(released.model, groups.everybody, seed=seed, progress=progress)}
 
 
 def predicted(
@@ -63,11 +96,10 @@ def predicted(
     """How well the model predicts each half of a history from the other; a single item, from nothing."""
     total = np.zeros(everybody.shape[0])
     for at in range(HALVINGS):
-        rng = generator(seed, "halves", str(at))
-        first = people.picked(everybody, (np.diff(everybody.indptr) + 1) // 2, rng)
-        for shown in (first, ~first):
-            given, asked = people.kept(everybody, shown), people.kept(everybody, ~shown)
-            total += _standing(model, given, asked)
+        half = (np.diff(everybody.indptr) + 1) // 2
+        first, second = parted(everybody, half, generator(seed, "halves", str(at)))
+        total += _standing(model, first, second)
+        total += _standing(model, second, first)
         progress("membership", at + 1, HALVINGS)
     return total / (2 * HALVINGS)
 
@@ -85,49 +117,31 @@ def _standing(model: Recommender, given: sp.csr_array, asked: sp.csr_array) -> N
         spread = np.sqrt((free * (scores - centre[:, None]) ** 2).sum(axis=1) / count)
         sums = np.asarray(wanted.multiply(scores).sum(axis=1)).ravel()
         n = np.diff(wanted.indptr)
-        out[start : start + AT_ONCE] = np.where(
-            n > 0, (sums / np.maximum(n, 1) - centre) / np.maximum(spread, 1e-12), 0.0
-        )
+        standing = (sums / np.maximum(n, 1) - centre) / np.maximum(spread, 1e-12)
+        out[start : start + AT_ONCE] = np.where(n > 0, standing, 0.0)
     return out
 
 
-Scores = Mapping[str, "NDArray[np.float64]"]
-
-
-def check_shadows(shadows: int) -> None:
-    if shadows < FEWEST_SHADOWS or shadows % 2:
-        raise ConfigError(
-            f"{shadows} shadows were asked for; expected an even number of at least {FEWEST_SHADOWS}."
-        )
+# ---- the likelihood ratio ---------------------------------------------------------------------------------
+def _likelihood(
+    released: Released, groups: Groups, observed: Scores, shadows: int, seed: int, progress: Progress
+) -> NDArray[np.float64]:
+    """The log-likelihood ratio of each person, summed over the scores."""
+    assert released.remake is not None
+    member = halves(groups.everybody.shape[0], shadows, seed)
+    made = []
+    for at, inside in enumerate(member):
+        rows = np.flatnonzero(inside)
+        log = Interactions(groups.everybody[rows], Vocabulary.numbered(len(rows)), released.items)
+        made.append(_scores(released.remake(log, seed + at + 1), groups, seed + at + 1))
+        progress("shadows", at + 1, shadows)
+    return ratio(observed, made, member)
 
 
 def halves(people: int, shadows: int, seed: int) -> NDArray[np.bool_]:
     """[shadow, person]: who is in which; everybody in half of the shadows."""
-    rng = generator(seed, "shadows")
-    order = rng.random((shadows, people)).argsort(axis=0)
+    order = generator(seed, "shadows").random((shadows, people)).argsort(axis=0)
     return order < shadows // 2
-
-
-def likelihood(
-    observed: Scores,
-    shadow: Callable[[NDArray[np.int64], int], Scores],
-    people: int,
-    *,
-    shadows: int,
-    seed: int = 42,
-    progress: Progress = silent,
-) -> NDArray[np.float64]:
-    """The log-likelihood ratio of each person, summed over the scores.
-
-    observed: what the real release says of everybody. shadow: makes one from the people numbered so, and
-    scores everybody with it.
-    """
-    member = halves(people, shadows, seed)
-    made = []
-    for at in range(shadows):
-        made.append(shadow(np.flatnonzero(member[at]), at))
-        progress("shadows", at + 1, shadows)
-    return ratio(observed, made, member)
 
 
 def ratio(observed: Scores, made: list[Scores], member: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -8,27 +8,24 @@ who were in the log.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from infrec.privacy import groups as people
-from infrec.privacy import roc
-from infrec.privacy.groups import Groups
-from infrec.privacy.roc import Rate
+from infrec.privacy.groups import AT_ONCE, Groups, parted
+from infrec.privacy.roc import Rate, rate
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from infrec.models import Recommender
 
 REVEALED = (0.5, 0.9)
-AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -57,22 +54,25 @@ def reconstruction(
     found = []
     for at, share in enumerate(REVEALED):
         missing = np.where(n >= 2, np.maximum(1, np.floor((1 - share) * n + 1e-9)), 0).astype(np.int64)
-        asked = people.picked(everybody, missing, generator(seed, "hidden", str(share)))
-        given, rest = people.kept(everybody, ~asked), people.kept(everybody, asked)
+        rest, given = parted(everybody, missing, generator(seed, "hidden", str(share)))
         known = np.flatnonzero(missing)
-        given, rest = sp.csr_array(given[known]), sp.csr_array(rest[known])
+        given, rest = given[known], rest[known]
         attack, alone = hits(given, rest, model=model), hits(given, rest, counts=counts)
         inside = known < groups.members.shape[0]
-        exact: dict[str, Rate] = {}
-        partly: dict[str, Rate] = {}
-        arms = [("attack", attack, inside), ("popularity", alone, inside), ("control", attack, ~inside)]
-        for name, shares, who in arms:
-            if who.any():
-                exact[name] = roc.rate(float((shares[who] == 1).sum()), int(who.sum()))
-                partly[name] = roc.mean(shares[who])
+        arms = {"attack": attack[inside], "popularity": alone[inside], "control": attack[~inside]}
+        arms = {name: shares for name, shares in arms.items() if len(shares)}
+        exact = {name: rate(float((shares == 1).sum()), len(shares)) for name, shares in arms.items()}
+        partly = {name: _mean(shares) for name, shares in arms.items()}
         found.append(Reconstruction(share, exact, partly))
         progress("reconstruction", at + 1, len(REVEALED))
     return found
+
+
+def _mean(values: NDArray[np.floating]) -> Rate:
+    """A mean over people of shares between 0 and 1, with its normal interval."""
+    centre = float(values.mean())
+    half = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 1.0
+    return Rate(centre, max(0.0, centre - half), min(1.0, centre + half), len(values))
 
 
 def hits(
@@ -86,7 +86,6 @@ def hits(
     out = np.zeros(given.shape[0])
     for start in range(0, len(out), AT_ONCE):
         shown, wanted = given[start : start + AT_ONCE], rest[start : start + AT_ONCE]
-        scores: NDArray[Any]
         if model is not None:
             scores = np.array(model.score(shown), np.float32)
         else:

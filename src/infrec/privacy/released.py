@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from infrec.data.summary import Summary
     from infrec.models import Recommender
 
@@ -138,17 +137,10 @@ def _remake(summary: Summary) -> Remake | None:
     def distilled(log: Interactions, seed: int) -> Released:
         settings = {**about["settings"], "seed": seed, "users": min(summary.n_users, log.n_users - 1)}
         complete = DistillSettings.from_dict(settings)
-        if (promise := about.get("guarantee")) is None:
-            return Released.summary(distill(log, settings=complete))
-        return Released.summary(
-            distill(
-                log,
-                seed=seed,
-                settings=complete,
-                noise_multiplier=promise["noise_multiplier"],
-                delta=promise["delta"],
-                catalogue=log.items,
-            )
-        )
+        noise: dict[str, Any] = {}
+        if promise := about.get("guarantee"):
+            noise = {name: promise[name] for name in ("noise_multiplier", "delta")}
+            noise |= {"seed": seed, "catalogue": log.items}
+        return Released.summary(distill(log, settings=complete, **noise))
 
     return distilled

@@ -14,15 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from infrec.randomness import generator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LEVEL = 0.95
 FALSE_POSITIVES = {"10 %": 0.1, "1 %": 0.01, "0.1 %": 0.001}
@@ -55,6 +52,27 @@ class Membership:
     curve: Sequence[tuple[float, float]]
     bound: float
 
+    @classmethod
+    def of(
+        cls,
+        score: str,
+        members: NDArray[np.floating],
+        control: NDArray[np.floating],
+        *,
+        seed: int,
+        delta: float = 0.0,
+    ) -> Membership:
+        """Everything about one score. delta: what the ε bound grants the mechanism."""
+        measurable = {name: x for name, x in FALSE_POSITIVES.items() if x * len(control) >= FEWEST}
+        tpr = {name: tpr_at(members, control, share, seed=seed) for name, share in measurable.items()}
+        bound = epsilon_at_least(members, control, delta=delta, seed=seed)
+        return cls(score, auc(members, control), tpr, curve(members, control), bound)
+
+    @property
+    def rarest(self) -> str | None:
+        """The smallest share of outsiders wrongly accused that the control can tell, by its name."""
+        return next((name for name in ("1 %", "10 %") if name in self.tpr), None)
+
 
 def strongest(found: Sequence[Membership]) -> Membership:
     """The membership attack with the highest true-positive rate where few are wrongly accused."""
@@ -67,31 +85,6 @@ def rate(hits: float, of: int) -> Rate:
     low = 0.0 if hits <= 0 else float(betaincinv(hits, of - hits + 1, tail))
     high = 1.0 if hits >= of else float(betaincinv(hits + 1, of - hits, 1 - tail))
     return Rate(hits / of if of else 0.0, low, high, of)
-
-
-def mean(values: NDArray[np.floating]) -> Rate:
-    """A mean over people of shares between 0 and 1, with its normal interval."""
-    centre = float(values.mean()) if len(values) else 0.0
-    half = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 1.0
-    return Rate(centre, max(0.0, centre - half), min(1.0, centre + half), len(values))
-
-
-def compared(
-    score: str, members: NDArray[np.floating], control: NDArray[np.floating], *, seed: int, delta: float = 0.0
-) -> Membership:
-    """Everything about one score. delta: what the ε bound grants the mechanism."""
-    tpr = {
-        name: tpr_at(members, control, share, seed=seed)
-        for name, share in FALSE_POSITIVES.items()
-        if share * len(control) >= FEWEST
-    }
-    return Membership(
-        score,
-        auc(members, control),
-        tpr,
-        curve(members, control),
-        epsilon_at_least(members, control, delta=delta, seed=seed),
-    )
 
 
 def threshold(control: NDArray[np.floating], share: float) -> float:
@@ -163,19 +156,14 @@ def epsilon_at_least(
     The threshold is chosen on one half of the people and judged on the other, by Clopper–Pearson bounds.
     """
     rng = generator(seed, "bound")
-    best = 0.0
-    halves = [
-        (group[order[::2]], group[order[1::2]])
-        for group in (members, control)
-        for order in [rng.permutation(len(group))]
-    ]
-    (try_in, judge_in), (try_out, judge_out) = halves
-    if min(len(try_in), len(judge_in), len(try_out), len(judge_out)) == 0:
+    orders = [rng.permutation(len(group)) for group in (members, control)]
+    try_in, try_out = members[orders[0][::2]], control[orders[1][::2]]
+    judge_in, judge_out = members[orders[0][1::2]], control[orders[1][1::2]]
+    if not len(judge_in) or not len(judge_out):
         return 0.0
     cuts = np.unique(np.quantile(np.concatenate([try_in, try_out]), np.linspace(0.001, 0.999, 200)))
     guess = [_bound(try_in, try_out, cut, delta) for cut in cuts]
-    best = _bound(judge_in, judge_out, float(cuts[int(np.argmax(guess))]), delta)
-    return max(0.0, best)
+    return max(0.0, _bound(judge_in, judge_out, float(cuts[int(np.argmax(guess))]), delta))
 
 
 def _bound(members: NDArray[np.floating], control: NDArray[np.floating], cut: float, delta: float) -> float:

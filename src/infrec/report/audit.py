@@ -108,25 +108,28 @@ def _who(audit: Audit) -> str:
 def _linkage(audit: Audit) -> list[Block]:
     if not audit.linkage:
         return [_missing(audit.not_measured.get("linkage"))]
-    series = []
-    for arm, name in ARMS.items():
-        rates = [(one.known, getattr(one, arm)) for one in audit.linkage if getattr(one, arm) is not None]
-        points = tuple(Point(x, 100 * rate.value, 100 * rate.low, 100 * rate.high) for x, rate in rates)
-        series += [Series(name, points)] if points else []
+    arms = [
+        (name, [(one.known, rate) for one in audit.linkage if (rate := getattr(one, arm)) is not None])
+        for arm, name in ARMS.items()
+    ]
+    series = [
+        Series(name, [Point(x, 100 * rate.value, 100 * rate.low, 100 * rate.high) for x, rate in rates])
+        for name, rates in arms
+        if rates
+    ]
     title = "linked to the right row (%)"
-    panel = Panel(title, "items that the attacker knows", "", tuple(series), log_x=True, from_zero=True)
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+    panel = Panel(title, "items that the attacker knows", "", series, log_x=True, from_zero=True)
+    rows: list[Sequence[Cell]] = [
         (
             f"{one.known} items, {one.wrong} wrong",
             *(_rate(rate) for rate in (one.attack, one.popularity, one.control, one.claimed)),
             percent(one.rows),
         )
         for one in audit.linkage
-    )
+    ]
     head = ("attacker knows", "in the log", "popularity", "control", "claimed", "rows linked")
     alt = "; ".join(f"{one.known} known: {percent(one.attack.value)}" for one in audit.linkage)
-    table = Table(LINKAGE, head, rows, RANGES)
-    return [Figure("linkage", LINKAGE_CAPTION, ((panel,),), wide=True, alt=alt, table=table, table_open=True)]
+    return [_figure("linkage", LINKAGE_CAPTION, panel, alt, Table(LINKAGE, head, rows, RANGES))]
 
 
 def _membership(audit: Audit) -> list[Block]:
@@ -134,7 +137,7 @@ def _membership(audit: Audit) -> list[Block]:
         return [_missing(audit.not_measured.get("membership"))]
     scores = [*audit.membership, *([audit.popularity] if audit.popularity else [])]
     wanted = [name for name in ("0.1 %", "1 %", "10 %") if any(name in one.tpr for one in scores)]
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+    rows: list[Sequence[Cell]] = [
         (
             one.score,
             *(_rate(one.tpr.get(name)) for name in wanted),
@@ -142,15 +145,11 @@ def _membership(audit: Audit) -> list[Block]:
             f"{one.bound:.2f}",
         )
         for one in scores
-    )
+    ]
     head = ("score", *(f"found, {name} accused" for name in wanted), "AUC", "proves ε ≥")
     alt = "; ".join(f"{one.score}: AUC {one.auc.value:.3f}" for one in scores)
     table = Table(MEMBERSHIP, head, rows, RANGES)
-    blocks: list[Block] = [
-        Figure(
-            "roc", ROC_CAPTION, ((_roc(audit, scores),),), wide=True, alt=alt, table=table, table_open=True
-        )
-    ]
+    blocks: list[Block] = [_figure("roc", ROC_CAPTION, _roc(audit, scores), alt, table)]
     if "1 %" not in wanted:
         blocks.append(Text(f"The control of {audit.control:,} is too small for 1 %: 500 are needed."))
     if note := audit.not_measured.get("likelihood"):
@@ -161,24 +160,27 @@ def _membership(audit: Audit) -> list[Block]:
 def _roc(audit: Audit, scores: Sequence[Membership]) -> Panel:
     """True positives over false positives on logarithmic axes: the left edge is what matters."""
     least = 1 / max(audit.control, 10)
-    series = [
-        Series(one.score, tuple(Point(x, y, y, y) for x, y in one.curve if x > 0 and y > 0)) for one in scores
-    ]
-    guessing = Series("guessing", (Point(least, least, least, least), Point(1, 1, 1, 1)))
+    curves = {one.score: [(x, y) for x, y in one.curve if x > 0 and y > 0] for one in scores}
+    curves["guessing"] = [(least, least), (1, 1)]
+    series = [Series(name, [Point(x, y, y, y) for x, y in curve]) for name, curve in curves.items()]
     x = "share of the control wrongly accused"
-    return Panel("share of members recognised", x, "", (*series, guessing), log_x=True, log_y=True)
+    return Panel("share of members recognised", x, "", series, log_x=True, log_y=True)
+
+
+def _figure(name: str, caption: str, panel: Panel, alt: str, table: Table) -> Figure:
+    return Figure(name, caption, [[panel]], wide=True, alt=alt, table=table, table_open=True)
 
 
 def _reconstruction(audit: Audit) -> Table:
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+    head = ("what is named of the rest", "people in the log", "popularity alone", "control")
+    rows: list[Sequence[Cell]] = [
         (
             f"{percent(one.revealed)} known: {kind}",
             *(_rate(rates.get(arm)) for arm in ("attack", "popularity", "control")),
         )
         for one in audit.reconstruction
         for kind, rates in (("all of it", one.exact), ("mean share", one.partly))
-    )
-    head = ("what is named of the rest", "people in the log", "popularity alone", "control")
+    ]
     return Table(RECONSTRUCTION, head, rows, RANGES)
 
 
@@ -187,25 +189,20 @@ def _alarm(audit: Audit) -> list[Section]:
     if near is None:
         return []
     alike = ", ".join(f"{name} {value:.2f}" for name, value in near.likeness.items())
-    nearer = ""
+    text = f"{ALARM} Exact copies of a history: {near.copies:,}."
     if near.nearer is not None:
-        nearer = (
+        text += (
             f" {percent(near.nearer)} of the rows are nearer to a member than to anybody of as large a "
             "control (by chance: half)."
         )
-    text = (
-        f"{ALARM} Exact copies of a history: {near.copies:,}.{nearer} Median similarity of a row to the "
-        f"nearest of: {alike}."
-    )
+    text += f" Median similarity of a row to the nearest of: {alike}."
     return [Section("Smoke alarm: nearest neighbours", [Text(text)])]
 
 
 def _worst(audit: Audit) -> list[Section]:
     if not audit.worst:
         return []
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (str(one["user"]), f"{one['value']:.3f}", percent(one["control_above"])) for one in audit.worst
-    )
+    rows = [(str(one["user"]), f"{one['value']:.3f}", percent(one["control_above"])) for one in audit.worst]
     head = ("user", f"score ({audit.worst[0]['score']})", "of the control, score as high")
     return [Section("Who stands out most?", [Table(WORST, head, rows)])]
 
@@ -221,15 +218,13 @@ def _rate(rate: Rate | None) -> Value:
 # ---- in words ---------------------------------------------------------------------------------------------
 def paragraph(audit: Audit) -> str:
     """The findings, without a word of the trade."""
-    from infrec.privacy.roc import strongest
-
     parts = [_opening(audit)]
     if found := audit.copies:  # what needs no proof comes before what was proved
         parts.append(f"Released rows that are a real person's history, item by item: {found:,}.")
     if audit.linkage:
         parts.append(_linkage_words(audit.linkage[-1]))
     if audit.membership:
-        parts.append(_membership_words(strongest(audit.membership), audit.control))
+        parts.append(_membership_words(audit))
     else:
         parts.append(
             "Whether somebody was in the log at all could not be measured, because there was nobody to "
@@ -241,8 +236,6 @@ def paragraph(audit: Audit) -> str:
 
 
 def _opening(audit: Audit) -> str:
-    from infrec.privacy.audit import rarest
-
     what = audit.released.get("kind", "release")
     if audit.leaks:
         attacks = ", ".join(audit.leaks)
@@ -254,7 +247,7 @@ def _opening(audit: Audit) -> str:
             f"No attack tried here hits people of this {what}'s log clearly more than twice as often as "
             "others, but having been in it leaves a trace"
         )
-        if any(rarest(each) is None for each in audit.membership):
+        if any(each.rarest is None for each in audit.membership):
             twice = (
                 f"Having been in this {what}'s log leaves a trace, and the control of {audit.control:,} is "
                 "too small to say whether anybody is singled out"
@@ -268,9 +261,13 @@ def _on_average(audit: Audit) -> str:
     best = max(audit.membership, key=lambda each: each.auc.value, default=None)
     if best is None or "1 %" not in best.tpr or f"membership ({best.score})" not in audit.traces:
         return ""  # with a small control, the sentence about membership says it
+    return f" {_told_apart(best)}."
+
+
+def _told_apart(found: Membership) -> str:
     return (
-        " Shown one person who was in the log and one who was not, the best test tells them apart "
-        f"{percent(best.auc.value)} of the time (guessing: 50 %)."
+        "Shown one person who was in the log and one who was not, the best test tells them apart "
+        f"{percent(found.auc.value)} of the time (guessing: 50 %)"
     )
 
 
@@ -284,18 +281,15 @@ def _linkage_words(found: Linkage) -> str:
     return f"{text}; on rows made from popularity alone, in {percent(found.popularity.value)}."
 
 
-def _membership_words(found: Membership, control: int) -> str:
-    if "1 %" in found.tpr:
-        at = found.tpr["1 %"]
-        return (
-            f"When 1 % of outsiders may be wrongly accused, the best test recognises {percent(at.value)} "
-            f"of those who were in the log ({percent(at.low)} to {percent(at.high)}); guessing would "
-            "recognise 1 %."
-        )
+def _membership_words(audit: Audit) -> str:
+    found = audit.strongest
+    if "1 %" not in found.tpr:
+        return f"{_told_apart(found)}; the control of {audit.control:,} is too small to say more."
+    at = found.tpr["1 %"]
     return (
-        "Shown one person who was in the log and one who was not, the best test tells them apart "
-        f"{percent(found.auc.value)} of the time (guessing: 50 %); the control of {control:,} is too small "
-        "to say more."
+        f"When 1 % of outsiders may be wrongly accused, the best test recognises {percent(at.value)} "
+        f"of those who were in the log ({percent(at.low)} to {percent(at.high)}); guessing would "
+        "recognise 1 %."
     )
 
 

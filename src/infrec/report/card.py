@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from infrec import drafts
 from infrec.artifacts import CARD
@@ -31,6 +31,9 @@ from infrec.report.document import (
     Value,
 )
 from infrec.report.numbers import MEANING, facts, label, number, percent, seconds, settings, size
+
+if TYPE_CHECKING:
+    from infrec.privacy import Audit
 
 PAGE, RECORD = CARD
 METRICS = ("HR@10", "HR@100", "NDCG@10")
@@ -58,10 +61,13 @@ def write(card: Card, folder: Path) -> Path:
     return folder / PAGE
 
 
-def add_audit(folder: Path, audit: Mapping[str, Any]) -> Path:
-    """Put the findings of an audit into the card that lies in a directory."""
+def add_audit(release: Path, audit: Audit) -> Path | None:
+    """Put what an audit found, without anybody's id, into the card of a release, where it has one."""
+    folder = folder_of(release, guaranteed=audit.guarantee is not None)
+    if not (folder / RECORD).is_file():
+        return None
     before = Card.from_dict(json.loads((folder / RECORD).read_bytes()))
-    return write(replace(before, audit=audit), folder)
+    return write(replace(before, audit=audit.as_dict(ids=False)), folder)
 
 
 def document(card: Card) -> Document:
@@ -128,54 +134,40 @@ def _tiles(card: Card) -> Tiles:
 def fidelity(card: Card) -> Figure:
     """Each model on each dataset: one panel per metric, and everything as a table."""
     metrics = [metric for metric in METRICS if all(metric in one.metrics for one in card.fidelity)]
-    names = [f"{label(one.model)}, {_names(card)[one.data]}" for one in card.fidelity]
-    models = list(dict.fromkeys(one.model for one in card.fidelity))
+    names, models = _names(card), list(dict.fromkeys(one.model for one in card.fidelity))
     # A gap between the models, so that each reads as a group.
-    places = [at + 0.7 * models.index(one.model) for at, one in enumerate(card.fidelity)]
+    places = [(at + 0.7 * models.index(one.model), one) for at, one in enumerate(card.fidelity)]
+    ticks = [(place, f"{label(one.model)}, {names[one.data]}") for place, one in places]
 
     def series(data: Which, metric: str) -> Series:
-        rows = zip(places, card.fidelity, strict=True)
-        return Series(
-            _names(card)[data],
-            tuple(
-                Point(place, value, *one.intervals.get(metric, (value, value)))
-                for place, one in rows
-                if one.data == data
-                for value in (one.metrics[metric],)
-            ),
-        )
+        own = [(place, one.metrics[metric], one) for place, one in places if one.data == data]
+        points = [Point(x, value, *one.intervals.get(metric, (value, value))) for x, value, one in own]
+        return Series(names[data], points)
 
-    panels = tuple(
-        Panel(
-            f"{metric} (%)",
-            "",
-            "",
-            tuple(series(data, metric) for data in DRAWN),
-            ticks=tuple(zip(places, names, strict=True)),
-            kind="dots",
-        )
+    panels = [
+        Panel(f"{metric} (%)", "", "", [series(data, metric) for data in DRAWN], ticks=ticks, kind="dots")
         for metric in metrics
-    )
+    ]
     alt = "; ".join(
-        f"{label(one.model)} fitted on {_names(card)[one.data]}: "
+        f"{label(one.model)} fitted on {names[one.data]}: "
         + ", ".join(f"{metric} {number(metric, one.metrics[metric])}" for metric in metrics)
         for one in card.fidelity
     )
     table = fidelity_table(card)
-    return Figure("fidelity", FIDELITY_CAPTION, (panels,), wide=True, alt=alt, table=table, table_open=True)
+    return Figure("fidelity", FIDELITY_CAPTION, [panels], wide=True, alt=alt, table=table, table_open=True)
 
 
 def fidelity_table(card: Card) -> Table:
     """Each model on each dataset: a row with its metrics and the share of the full data's."""
     metrics = [metric for metric in METRICS if metric in card.fidelity[0].metrics]
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+    rows: list[Sequence[Cell]] = [
         (
             f"{label(one.model)}, {_names(card)[one.data]}",
             *(_measured(one, metric) for metric in metrics),
             settings(one.selected) or "–",
         )
         for one in card.fidelity
-    )
+    ]
     return Table(FIDELITY_TABLE, ("model, fitted on", *metrics, "settings chosen"), rows)
 
 
@@ -201,18 +193,24 @@ def _picture(card: Card) -> Matrix:
 
 def _spread(card: Card) -> list[Block]:
     """Popularity of items and activity of users, each from the largest to the smallest, on log axes."""
+    names = _names(card)
     alt = "; ".join(
-        f"{_names(card)[curve.data]}: "
+        f"{names[curve.data]}: "
         + ", ".join(f"{name} {_amount(value)}" for name, value in curve.facts.items())
         for curve in (*card.popularity, *card.activity)
     )
-    panels = (
+    panels = [
         _curves(card, card.popularity, "users who have the item (%)", "items, the most popular first (%)"),
         _curves(card, card.activity, "interactions of a user", "users, the most active first (%)"),
-    )
-    blocks: list[Block] = [
-        Figure("distributions", SPREAD_CAPTION, (panels,), wide=True, alt=alt, table=_amounts(card))
     ]
+    amounts = [
+        (f"{what}: {name}", *(_amount(curve.facts[name]) for curve in curves))
+        for what, curves in (("users of an item", card.popularity), ("interactions of a user", card.activity))
+        for name in curves[0].facts
+    ]
+    head = ("", *(names[curve.data] for curve in card.popularity))
+    table = Table("Popularity of items and activity of users.", head, amounts)
+    blocks: list[Block] = [Figure("distributions", SPREAD_CAPTION, [panels], wide=True, alt=alt, table=table)]
     if card.likeness is not None:
         blocks.append(
             Text(
@@ -224,21 +222,11 @@ def _spread(card: Card) -> list[Block]:
 
 
 def _curves(card: Card, curves: Sequence[Curve], title: str, x: str) -> Panel:
-    series = tuple(
-        Series(_names(card)[curve.data], tuple(Point(100 * x, y, y, y) for x, y in curve.points if y > 0))
+    series = [
+        Series(_names(card)[curve.data], [Point(100 * x, y, y, y) for x, y in curve.points if y > 0])
         for curve in sorted(curves, key=lambda curve: DRAWN.index(curve.data))
-    )
+    ]
     return Panel(title, x, "", series, log_x=True, log_y=True)
-
-
-def _amounts(card: Card) -> Table:
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (f"{what}: {name}", *(_amount(curve.facts[name]) for curve in curves))
-        for what, curves in (("users of an item", card.popularity), ("interactions of a user", card.activity))
-        for name in curves[0].facts
-    )
-    head = ("", *(_names(card)[curve.data] for curve in card.popularity))
-    return Table("Popularity of items and activity of users.", head, rows)
 
 
 def _amount(value: float) -> str:
@@ -260,7 +248,7 @@ def _privacy(card: Card) -> list[Section]:
     if card.audit is None:
         meaning.append(Text(NOT_AUDITED))
         return sections
-    from infrec.privacy.audit import Audit
+    from infrec.privacy import Audit
 
     return [*sections, Section("What did attacks find?", [audits.aside(Audit.from_dict(card.audit))])]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from infrec.evaluation.comparison import Comparison, Example, ModelRecord, Recommended, Stratum
 from infrec.evaluation.fidelity import Card
@@ -90,7 +90,7 @@ def table(models: Sequence[ModelRecord], caption: str) -> Table:
         models: The models, measured on the same split.
         caption: The words above the table.
     """
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Sequence[Cell]] = []
     for metric in shown(models[0].metrics, extra=BEYOND):
         best = max(model.metrics.get(metric, float("-inf")) for model in models)
         rivals = len(models) > 1 and metric not in BEYOND
@@ -100,7 +100,7 @@ def table(models: Sequence[ModelRecord], caption: str) -> Table:
     for stage, name in (("fit", "time to fit"), ("evaluate", "time to evaluate")):
         if all(stage in model.seconds for model in models):
             rows.append((name, *(seconds(model.seconds[stage]) for model in models)))
-    return Table(caption, ("", *(label(model.name) for model in models)), tuple(rows))
+    return Table(caption, ("", *(label(model.name) for model in models)), rows)
 
 
 def _value(metric: str, measured: ModelRecord | Stratum, best: bool = False) -> Value:
@@ -109,43 +109,34 @@ def _value(metric: str, measured: ModelRecord | Stratum, best: bool = False) -> 
 
 
 # ---- sections ---------------------------------------------------------------------------------------------
+def _alt(models: Sequence[ModelRecord], facts: Callable[[ModelRecord], Iterable[str]]) -> str:
+    """The figure of a section in words: for each model its facts."""
+    return "; ".join(f"{label(model.name)}: {', '.join(facts(model))}" for model in models)
+
+
+def _point(x: float, metric: str, measured: ModelRecord | Stratum) -> Point:
+    value = measured.metrics[metric]
+    return Point(x, value, *measured.intervals.get(metric, (value, value)))
+
+
 def _quality(record: Comparison) -> Figure:
-    metrics = [metric for metric in DRAWN if all(metric in model.metrics for model in record.models)]
-    ticks = tuple((float(at), label(model.name)) for at, model in enumerate(record.models))
-    panels = tuple(
+    models = record.models
+    metrics = [metric for metric in DRAWN if all(metric in model.metrics for model in models)]
+    ticks = [(float(at), label(model.name)) for at, model in enumerate(models)]
+    panels = [
         Panel(
             f"{metric} (%)",
             "",
             "",
-            tuple(
-                Series(model.name, (_point(at, model.metrics[metric], model.intervals.get(metric)),))
-                for at, model in enumerate(record.models)
-            ),
+            [Series(model.name, [_point(at, metric, model)]) for at, model in enumerate(models)],
             ticks=ticks,
             kind="dots",
         )
         for metric in metrics
-    )
-    alt = "; ".join(
-        f"{label(m.name)}: "
-        + ", ".join(f"{metric} {number(metric, m.metrics[metric])}" for metric in metrics)
-        for m in record.models
-    )
-    caption = "Means over all users; the best of a row is bold."
-    return Figure(
-        "quality",
-        QUALITY_CAPTION,
-        (panels,),
-        wide=True,
-        alt=alt,
-        table=table(record.models, caption),
-        table_open=True,
-    )
-
-
-def _point(x: float, value: float, bounds: tuple[float, float] | None) -> Point:
-    low, high = bounds or (value, value)
-    return Point(x, value, low, high)
+    ]
+    alt = _alt(models, lambda model: (f"{name} {number(name, model.metrics[name])}" for name in metrics))
+    measured = table(models, "Means over all users; the best of a row is bold.")
+    return Figure("quality", QUALITY_CAPTION, [panels], wide=True, alt=alt, table=measured, table_open=True)
 
 
 def _leads(record: Comparison) -> list[str]:
@@ -159,37 +150,26 @@ def _leads(record: Comparison) -> list[str]:
 
 def _coldness(record: Comparison, metric: str = "HR@10") -> Section | None:
     """Quality for groups of users, from those we know least about to those we know best."""
-    if not all(model.strata for model in record.models):
+    models = record.models
+    if not all(model.strata for model in models):
         return None
-    groups = record.models[0].strata
-    series = tuple(
-        Series(
-            model.name,
-            tuple(
-                _point(at, s.metrics[metric], s.intervals.get(metric)) for at, s in enumerate(model.strata)
-            ),
-        )
-        for model in record.models
-    )
-    ticks = tuple((float(at), f"{group.label}\n{group.users:,} users") for at, group in enumerate(groups))
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            f"{group.label} ({group.users:,} users)",
-            *(_value(metric, model.strata[at]) for model in record.models),
-        )
+    groups = models[0].strata
+    series = [
+        Series(model.name, [_point(at, metric, one) for at, one in enumerate(model.strata)])
+        for model in models
+    ]
+    ticks = [(float(at), f"{group.label}\n{group.users:,} users") for at, group in enumerate(groups)]
+    rows: list[Sequence[Cell]] = [
+        (f"{group.label} ({group.users:,} users)", *(_value(metric, model.strata[at]) for model in models))
         for at, group in enumerate(groups)
-    )
-    alt = f"{metric} by how many items are known of a user. " + "; ".join(
-        f"{label(m.name)}: "
-        + ", ".join(f"{s.label} {number(metric, s.metrics.get(metric))}" for s in m.strata)
-        for m in record.models
-    )
+    ]
+    alt = _alt(models, lambda m: (f"{s.label} {number(metric, s.metrics.get(metric))}" for s in m.strata))
     figure = Figure(
         "coldness",
         COLDNESS_CAPTION,
-        ((Panel(f"{metric} (%)", "", "", series, ticks=ticks, from_zero=True),),),
+        [[Panel(f"{metric} (%)", "", "", series, ticks=ticks, from_zero=True)]],
         wide=True,
-        alt=alt,
+        alt=f"{metric} by how many items are known of a user. {alt}",
         table=Table(f"{metric} (%) by group.", ("known about a user", *_names(record)), rows),
     )
     return Section("For whom? Quality by how cold a user is", [figure])
@@ -197,37 +177,32 @@ def _coldness(record: Comparison, metric: str = "HR@10") -> Section | None:
 
 def _popularity(record: Comparison) -> Section | None:
     """Where on the popularity scale each model's recommendations lie, against the data itself."""
-    groups = record.popularity_groups
-    if not groups or not all(model.popularity for model in record.models):
+    groups, models = record.popularity_groups, record.models
+    if not groups or not all(model.popularity for model in models):
         return None
-    series = tuple(
-        Series(model.name, tuple(_point(at, 100 * share, None) for at, share in enumerate(model.popularity)))
-        for model in record.models
-    )
-    ticks = tuple(
+    series = [
+        Series(model.name, [Point(at, 100 * y, 100 * y, 100 * y) for at, y in enumerate(model.popularity)])
+        for model in models
+    ]
+    ticks = [
         (float(at), f"{name}\n{count:,} item{'s' * (count != 1)}") for at, (name, count) in enumerate(groups)
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (f"{name} ({count:,} items)", *(f"{100 * model.popularity[at]:.1f} %" for model in record.models))
+    ]
+    rows = [
+        (f"{name} ({count:,} items)", *(f"{100 * model.popularity[at]:.1f} %" for model in models))
         for at, (name, count) in enumerate(groups)
-    )
+    ]
     even = 100 / len(groups)
-    alt = "; ".join(
-        f"{label(m.name)}: "
-        + ", ".join(
-            f"{name} {100 * share:.0f} %" for (name, _), share in zip(groups, m.popularity, strict=True)
-        )
-        for m in record.models
+    names = [name for name, _ in groups]
+    alt = _alt(
+        models,
+        lambda m: (f"{name} {100 * y:.0f} %" for name, y in zip(names, m.popularity, strict=True)),
     )
-    title, caption = (
-        "share of all top-10 lists (%)",
-        "Share of the top-10 recommendations by popularity group",
-    )
-    panel = Panel(title, "", "", series, ticks=ticks, line=(even, "what users chose"), kind="bars")
+    line, caption = (even, "what users chose"), "Share of the top-10 recommendations by popularity group"
+    panel = Panel("share of all top-10 lists (%)", "", "", series, ticks=ticks, line=line, kind="bars")
     figure = Figure(
         "popularity",
         POPULARITY_CAPTION.format(even=f"{even:.0f}"),
-        ((panel,),),
+        [[panel]],
         wide=True,
         alt=f"{caption}. {alt}",
         table=Table(f"{caption}.", ("items", *_names(record)), rows),

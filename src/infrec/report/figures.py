@@ -11,11 +11,11 @@ import io
 import math
 import re
 from collections.abc import Callable, Sequence
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 from infrec.report.document import Document, Figure, Panel
-from infrec.report.numbers import label
-from infrec.report.styles import COLOURS, DASHED, style_of
+from infrec.report.numbers import COLOURS, DASHED, label, style_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,8 +32,6 @@ _ON_PAPER = {INK: "#3c454e", FAINT: "#dcdcd4", PAPER: "#ffffff"} | dict(zip(SERI
 # Inches: a page, a row of panels, a taller one, a line of the legend, a row of dots, a letter of its name.
 WIDTH, ROW, TALL_ROW, LEGEND_LINE, DOTS_LINE, LETTER = 9.6, 2.35, 3.2, 0.2, 0.38, 0.07
 WIDE = 0.875  # of the page: as wide as a page of text
-
-
 OURS = ("distill-cf", "infinite-ae")
 
 
@@ -60,13 +58,8 @@ def draw(figure: Figure) -> str:
     rows, columns = len(figure.rows), max(len(row) for row in figure.rows)
     dots = figure.panels[0].kind == "dots"
     names = list(dict.fromkeys(series.name for panel in figure.panels for series in panel.series))
-    per_line = max(
-        1,
-        int(
-            (88 if columns > 1 or figure.wide else 50)
-            // (max((len(legend(each)) for each in names), default=1) + 7)
-        ),
-    )
+    longest = max((len(legend(each)) for each in names), default=1)
+    per_line = max(1, (88 if columns > 1 or figure.wide else 50) // (longest + 7))
     top = 0.04 if dots else LEGEND_LINE * math.ceil(len(names) / per_line) + 0.12
     row = TALL_ROW if figure.wide else ROW
     row = 0.55 + DOTS_LINE * len(figure.panels[0].ticks) if dots else row
@@ -107,13 +100,6 @@ def draw(figure: Figure) -> str:
                 loc="upper left",
                 bbox_to_anchor=(0.5 / width, 1 - 0.02 / height),
                 ncols=per_line,
-                frameon=False,
-                labelcolor=INK,
-                fontsize=8.5,
-                handlelength=2.2,
-                columnspacing=1.6,
-                borderaxespad=0.0,
-                borderpad=0.2,
             )
 
     return _drawn(figure.name, (width, height), fill)
@@ -131,12 +117,10 @@ def _drawn(name: str, inches: tuple[float, float], fill: Callable[[Drawing], Non
     import matplotlib
     from matplotlib.figure import Figure as Drawing
 
-    settings: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": f"infrec-{name}"}
-    with matplotlib.rc_context(settings):
-        drawing = Drawing(figsize=inches, facecolor="none", layout=None)
+    looks = files("infrec.report").joinpath("figures.mplstyle")
+    with as_file(looks) as style, matplotlib.rc_context({"svg.hashsalt": f"infrec-{name}"}, style):
+        drawing = Drawing(figsize=inches)
         fill(drawing)
-        for axes in drawing.axes:
-            axes.set_facecolor("none")
         buffer = io.StringIO()
         drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     svg = buffer.getvalue()
@@ -243,16 +227,16 @@ def _words(axes: Axes, panel: Panel, *, title: bool, y: bool) -> None:
     if panel.line is not None:
         axes.axhline(panel.line[0], color=INK, linewidth=1, linestyle=DASHED, zorder=1)
     if title:
-        axes.set_title(panel.title, loc="left", color=INK, fontsize=9.5, fontweight="bold", pad=5)
+        axes.set_title(panel.title)
     if y:
-        axes.set_ylabel(panel.y, color=INK, fontsize=8.5, labelpad=3)
-    axes.set_xlabel(panel.x, color=INK, fontsize=8.5, labelpad=2)
+        axes.set_ylabel(panel.y, labelpad=3)
+    axes.set_xlabel(panel.x, labelpad=2)
     if not panel.series:
         axes.text(0.5, 0.5, "not measured", transform=axes.transAxes, ha="center", color=INK, fontsize=9)
 
 
 def _axes(axes: Axes, panel: Panel, columns: int, *, names_of_rows: bool) -> None:
-    """Two axes, a faint grid, few ticks: the points' own on a log axis, or if they are few and round."""
+    """Few ticks: the points' own on a log axis, or if they are few and round."""
     from matplotlib.ticker import MaxNLocator
 
     if panel.kind == "dots":
@@ -268,14 +252,6 @@ def _axes(axes: Axes, panel: Panel, columns: int, *, names_of_rows: bool) -> Non
     if not panel.series:  # no places, so no numbers on the axes
         axes.set_xticks([])
         axes.set_yticks([])
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(INK)
-        axes.spines[side].set_linewidth(0.8)
-    axes.grid(color=FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=2.5, width=0.8, colors=INK, labelsize=8)
     if panel.kind == "dots":
         axes.tick_params(axis="y", length=0, labelsize=9)
     else:

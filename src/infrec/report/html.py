@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
 
 from infrec.report import figures
 from infrec.report.document import (
@@ -21,6 +20,7 @@ from infrec.report.document import (
     Figure,
     Fold,
     Items,
+    Link,
     Links,
     Matrix,
     Pairs,
@@ -40,6 +40,7 @@ VERDICTS = {"holds": "holds", "does not hold": "fails", "cannot be tested here":
 FIGURE_HEAD = ("panel", "series", "x", "value", "low", "high", "seeds")
 MATRIX_COLOUR = (0x2B, 0x84, 0xC6)  # stands out on a light and on a dark page
 MATRIX_HEIGHT = 420  # in pixels, unless there are more rows than that shows
+_Cell = str | tuple[str, str]  # HTML, with its class
 
 
 def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
@@ -54,11 +55,11 @@ def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
     style = files("infrec.report").joinpath("page.css").read_text(encoding="utf-8")
     body = [_part(part, svgs) for part in document.parts]
     if any(document.figures) and not svgs:
-        body.insert(1, _text(Text(NO_PLOTS, "notice")))
+        body.insert(1, _block(Text(NO_PLOTS, "notice"), svgs))
     up = "" if document.up is None else f'<nav><a href="{document.up[0]}">{escape(document.up[1])}</a></nav>'
-    footer = f"<footer>{escape(document.footer)}</footer>" if document.footer else ""
+    footer = _tag("footer", escape(document.footer)) if document.footer else ""
     body_tag = '<body class="wide">' if document.wide else "<body>"
-    lines = [up, f"<h1>{escape(document.heading)}</h1>", *body, footer]
+    lines = [up, _tag("h1", escape(document.heading)), *body, footer]
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(document.title)}</title>\n"
@@ -72,19 +73,66 @@ def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
 def _part(part: Section | Block, svgs: Mapping[str, str]) -> str:
     if not isinstance(part, Section):
         return _block(part, svgs)
-    return f"<h2>{escape(part.heading)}</h2>" + "".join(_block(block, svgs) for block in part.blocks)
+    return _tag("h2", escape(part.heading)) + "".join(_block(block, svgs) for block in part.blocks)
 
 
 def _block(block: Block, svgs: Mapping[str, str]) -> str:
-    if isinstance(block, Figure):
-        return _figure(block, svgs.get(block.name))
-    if isinstance(block, Fold):
-        return _details(block.summary, _block(block.block, svgs))
-    return _WRITERS[type(block)](block)
+    match block:
+        case Figure():
+            return _figure(block, svgs.get(block.name))
+        case Fold():
+            return _details(block.summary, _block(block.block, svgs))
+        case Table():
+            return _table(block)
+        case Matrix():
+            return _matrix(block)
+        case Text(kind="note" | "warning"):
+            warn = " warn" if block.kind == "warning" else ""
+            return f'<div class="aside{warn}" role="note"><p>{_escaped(block.text)}</p></div>'
+        case Text():
+            return _tag("p", _escaped(block.text), block.kind)
+        case Pairs():
+            pairs = block.pairs.items()
+            entries = [_tag("dt", escape(name)) + _tag("dd", escape(value)) for name, value in pairs]
+            return _tag("dl", "".join(entries), "words")
+        case Items():
+            return _tag("ul", "".join(_tag("li", escape(item)) for item in block.items), block.kind)
+        case Tiles():
+            tiles = [
+                _tag("dt", escape(name)) + _tag("dd", escape(now), "now") + _tag("dd", escape(was), "was")
+                for name, now, was in block.tiles
+            ]
+            return _tag("dl", "".join(_tag("div", tile) for tile in tiles), "tiles")
+        case Claims():
+            rows: list[Sequence[_Cell]] = [
+                (
+                    escape(one.text),
+                    escape(one.dataset),
+                    (escape(one.verdict), VERDICTS[one.verdict]),
+                    _escaped(one.figures),
+                )
+                for one in block.claims
+            ]
+            return _grid(("claim", "data", "here", "figures"), rows, kind="claims")
+        case Explanations():
+            return _tag("ol", "".join(_explained(entry) for entry in block.entries), "recs")
+        case Links():
+            return _tag("div", "".join(_link(link) for link in block.links), "cards")
+
+
+def _tag(name: str, body: str, kind: str = "") -> str:
+    """An element with this HTML in it. kind: its class."""
+    opening = f'{name} class="{kind}"' if kind else name
+    return f"<{opening}>{body}</{name}>"
+
+
+def _escaped(text: str) -> str:
+    """Sentences, in which a number and its % stay together."""
+    return escape(text).replace(" %", "&nbsp;%")
 
 
 def _details(summary: str, body: str) -> str:
-    return f"<details><summary>{escape(summary)}</summary>{body}</details>"
+    return _tag("details", _tag("summary", escape(summary)) + body)
 
 
 # ---- figures ----------------------------------------------------------------------------------------------
@@ -166,17 +214,21 @@ def _table(table: Table) -> str:
     return _grid(table.head, rows, f"{table.caption} {table.ranges}" if intervals else table.caption)
 
 
-def _grid(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
-    """Cells of `rows` are HTML already; the head and the caption are text."""
+def _grid(
+    head: Sequence[str],
+    rows: Iterable[Sequence[_Cell]],
+    caption: str = "",
+    kind: str = "",
+) -> str:
+    """Cells of `rows` are HTML already, some with their class; the head and the caption are text."""
     heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-    lines = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
-        for first, *rest in rows
-    )
-    return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>"
-    )
+    lines = ""
+    for first, *rest in rows:
+        cells = (_tag("td", cell) if isinstance(cell, str) else _tag("td", *cell) for cell in rest)
+        lines += f'<tr><th scope="row">{first}</th>{"".join(cells)}</tr>'
+    above = _tag("caption", escape(caption)) if caption else ""
+    table = _tag("table", f"{above}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody>", kind)
+    return _tag("div", table, "scroll")
 
 
 def _bounds(cell: Value) -> str:
@@ -190,78 +242,22 @@ def _cell(cell: str | Value) -> str:
         return escape(cell)
     text = escape(number(cell.metric, cell.value))
     if cell.best:
-        text = f"<strong>{text}</strong>"
-    text += "".join(f"<small>{escape(small)}</small>" for small in (cell.note, _bounds(cell)) if small)
+        text = _tag("strong", text)
+    text += "".join(_tag("small", escape(small)) for small in (cell.note, _bounds(cell)) if small)
     if cell.paper is not None:
-        text += f'<small class="paper">{escape(beside(cell).removeprefix("paper "))}</small>'
+        text += _tag("small", escape(beside(cell).removeprefix("paper ")), "paper")
     return text
 
 
-def _claims(block: Claims) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{escape(one.text)}</th><td>{escape(one.dataset)}</td>'
-        f'<td class="{VERDICTS[one.verdict]}">{escape(one.verdict)}</td>'
-        f"<td>{_escaped(one.figures)}</td></tr>"
-        for one in block.claims
-    )
-    head = "".join(f'<th scope="col">{word}</th>' for word in ("claim", "data", "here", "figures"))
-    return (
-        f'<div class="scroll"><table class="claims"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _escaped(text: str) -> str:
-    """Sentences, in which a number and its % stay together."""
-    return escape(text).replace(" %", "&nbsp;%")
-
-
-# ---- words ------------------------------------------------------------------------------------------------
-def _text(block: Text) -> str:
-    if block.kind in ("note", "warning"):
-        warn = " warn" if block.kind == "warning" else ""
-        return f'<div class="aside{warn}" role="note"><p>{_escaped(block.text)}</p></div>'
-    return f"<p{_class(block.kind)}>{_escaped(block.text)}</p>"
-
-
-def _pairs(block: Pairs) -> str:
-    pairs = block.pairs.items()
-    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
-    return f'<dl class="words">{entries}</dl>'
-
-
-def _items(block: Items) -> str:
-    items = "".join(f"<li>{escape(item)}</li>" for item in block.items)
-    return f"<ul{_class(block.kind)}>{items}</ul>"
-
-
-def _class(kind: str) -> str:
-    return f' class="{kind}"' if kind else ""
-
-
-def _tiles(block: Tiles) -> str:
-    tiles = "".join(
-        f'<div><dt>{escape(name)}</dt><dd class="now">{escape(now)}</dd>'
-        f'<dd class="was">{escape(was)}</dd></div>'
-        for name, now, was in block.tiles
-    )
-    return f'<dl class="tiles">{tiles}</dl>'
-
-
-def _explanations(block: Explanations) -> str:
-    return f'<ol class="recs">{"".join(_explained(entry) for entry in block.entries)}</ol>'
-
-
+# ---- explanations and links -------------------------------------------------------------------------------
 def _explained(entry: Explained) -> str:
-    mark = f'<span class="hit">{escape(entry.mark)}</span>' if entry.mark else ""
+    mark = _tag("span", escape(entry.mark), "hit") if entry.mark else ""
+    score = _tag("span", f"score {entry.score:.3f}", "score")
     widest = max(abs(bar.amount) for bar in entry.bars) or 1.0
-    return (
-        f'<li><div class="rec-head"><span>{escape(entry.label)}{mark}</span>'
-        f'<span class="score">score {entry.score:.3f}</span></div>'
-        f'<div class="why">{"".join(_bar(bar, widest) for bar in entry.bars)}</div>'
-        + (f'<p class="quiet">{escape(entry.below)}</p>' if entry.below else "")
-        + "</li>"
-    )
+    head = _tag("div", _tag("span", escape(entry.label) + mark) + score, "rec-head")
+    why = _tag("div", "".join(_bar(bar, widest) for bar in entry.bars), "why")
+    below = _tag("p", escape(entry.below), "quiet") if entry.below else ""
+    return _tag("li", head + why + below)
 
 
 def _bar(bar: Bar, widest: float) -> str:
@@ -274,29 +270,13 @@ def _bar(bar: Bar, widest: float) -> str:
     )
 
 
-def _links(block: Links) -> str:
-    cards = ""
-    for link in block.links:
-        tally = " · ".join(
-            f'<span class="{mark}">{count} {escape(verdict)}</span>'
-            for verdict, mark in VERDICTS.items()
-            if (count := sum(one.verdict == verdict for one in link.claims))
-        )
-        cards += (
-            f'<a href="{link.folder}/index.html"><strong>{escape(link.title)}</strong>'
-            f'<span class="quiet">{escape(link.facts)}</span><div class="tally">{tally}</div></a>'
-        )
-    return f'<div class="cards">{cards}</div>'
-
-
-_WRITERS: dict[type, Any] = {
-    Text: _text,
-    Pairs: _pairs,
-    Items: _items,
-    Tiles: _tiles,
-    Matrix: _matrix,
-    Table: _table,
-    Claims: _claims,
-    Explanations: _explanations,
-    Links: _links,
-}
+def _link(link: Link) -> str:
+    tally = " · ".join(
+        _tag("span", f"{count} {escape(verdict)}", mark)
+        for verdict, mark in VERDICTS.items()
+        if (count := sum(one.verdict == verdict for one in link.claims))
+    )
+    return (
+        f'<a href="{link.folder}/index.html"><strong>{escape(link.title)}</strong>'
+        f"{_tag('span', escape(link.facts), 'quiet')}{_tag('div', tally, 'tally')}</a>"
+    )

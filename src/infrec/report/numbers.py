@@ -1,13 +1,11 @@
-"""How numbers and names are written, on the terminal, in HTML and in Markdown alike."""
+"""How numbers and names are written, everywhere alike, and how models and sources of data look in figures."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from infrec.report.styles import STYLES
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from infrec.report.document import Value
@@ -32,20 +30,6 @@ MARK = {
     "cannot be tested here": "? cannot be tested here",
 }
 COUNTS = ("users", "items", "interactions")
-
-
-def label(word: str) -> str:
-    """A model or a source of data as people write it, or both as in Table 1: `distill-cf-500+infinite-ae`."""
-    if word in STYLES:
-        return STYLES[word].label
-    if both := re.fullmatch(r"(.+)-(\d+)\+(.+)", word):
-        source, users, model = both.groups()
-        # In Table 1's own column the recipe is the published one, and the 0/1 summary is named.
-        source = {"distill-cf": "distill-cf-published", "distill-cf-discrete": "distill-cf"}.get(
-            source, source
-        )
-        return f"{label(model)} on {label(source)}, {users} users"
-    return word
 
 
 def number(metric: str, value: float | None) -> str:
@@ -140,3 +124,69 @@ def listed(words: Sequence[str]) -> str:
 
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# ---- names and looks of models and sources of data --------------------------------------------------------
+COLOURS = 9  # of the page's style sheet
+
+
+class Style(NamedTuple):
+    """A name as people write it; a colour of the page, a marker and a dash."""
+
+    label: str
+    colour: int
+    marker: str
+    dash: Any = "-"
+
+
+DASHED = (0, (4, 2))
+STYLES = {
+    "interaction-rns": Style("Interaction-RNS", 5, "v"),
+    "user-rns": Style("User-RNS", 3, "s"),
+    "head-user": Style("Head-user", 4, "^"),
+    "svp-cf": Style("SVP-CF", 2, "D"),
+    "ar-cf": Style("AR-CF", 8, "X"),
+    "distill-cf": Style("Distill-CF (0/1)", 0, "o"),
+    "distill-cf-soft": Style("Distill-CF (fractional)", 6, "P"),
+    "distill-cf-published": Style("Distill-CF (as published)", 1, "X"),
+    "full": Style("all users", 7, "*", DASHED),
+    "poprec": Style("PopRec", 2, "D"),
+    "bias-only": Style("Bias-only", 5, "v"),
+    "mf": Style("MF", 3, "s"),
+    "neumf": Style("NeuMF", 4, "^"),
+    "lightgcn": Style("LightGCN", 6, "P"),
+    "ease": Style("EASE", 1, "s"),
+    "mvae": Style("MVAE", 8, "X"),
+    "infinite-ae": Style("∞-AE", 0, "o"),
+    "infinite-ae-plus": Style("∞-AE-plus", 7, "*"),
+    "joint": Style("Joint", 7, "*"),
+    "individual": Style("Individual", 2, "D"),
+    "fine-tune": Style("Fine-tune", 4, "^"),
+    "ader": Style("ADER", 1, "s"),
+    "guessing": Style("guessing", 2, "", DASHED),
+}
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
+
+
+def style_of(series: str, at: int) -> Style:
+    """How a series is drawn; `model|source` has the model's colour and the source's dash."""
+    if "|" in series:
+        model, source = series.split("|")
+        own = STYLES[model]
+        return own if source == "distill-cf" else own._replace(marker="D", dash=DASHED)
+    again = at // len(MARKERS)  # the second time round, each marker comes in another colour
+    return STYLES.get(series) or Style(series, (at + 3 * again) % COLOURS, MARKERS[at % len(MARKERS)])
+
+
+def label(word: str) -> str:
+    """A model or a source of data as people write it, or both as in Table 1: `distill-cf-500+infinite-ae`."""
+    if word in STYLES:
+        return STYLES[word].label
+    if both := re.fullmatch(r"(.+)-(\d+)\+(.+)", word):
+        source, users, model = both.groups()
+        # In Table 1's own column the recipe is the published one, and the 0/1 summary is named.
+        source = {"distill-cf": "distill-cf-published", "distill-cf-discrete": "distill-cf"}.get(
+            source, source
+        )
+        return f"{label(model)} on {label(source)}, {users} users"
+    return word

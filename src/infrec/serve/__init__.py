@@ -10,7 +10,7 @@ _HOME = {
     "Settings": "infrec.serve.settings",
     "bind": "infrec.serve.server",
     "leave_soon": "infrec.serve.server",
-    "run": "infrec.serve.workers",
+    "run": "infrec.serve.server",
 }
 __all__ = ["Settings", "bind", "leave_soon", "run"]
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from infrec.errors import InfrecError
 from infrec.kernels.gram import FEW
 from infrec.models.lists import allowed_items, best_items, score_or_popularity
-from infrec.serve.catalogue import Id, compact
 from infrec.serve.errors import Problem
 from infrec.serve.schemas import ExplainRequest, PersonRequest, RecommendRequest
-from infrec.serve.served_model import Served
+from infrec.serve.served_model import Id, Served, compact
 
 _NOBODY = "\0"  # the name of a history that belongs to no known user
 USERS_SHOWN = 20  # of an explanation: those that raise the score most
@@ -81,7 +80,7 @@ def _history(served: Served, request: PersonRequest) -> _History:
     if request.user is None:
         columns, unknown = served.catalogue.positions(request.history or ())
         return _History(None, np.array(columns, np.int32), np.ones(len(columns), np.float32), unknown)
-    row = served.row_of(request.user)
+    row = served.users.get(str(request.user))
     if row is None:
         return _History(None, np.empty(0, np.int32), np.empty(0, np.float32), [request.user])
     matrix = served.log.matrix

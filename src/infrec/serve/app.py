@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,10 +16,9 @@ from infrec import __version__
 from infrec.serve import schemas
 from infrec.serve.answers import explain, recommend
 from infrec.serve.batching import Service
-from infrec.serve.catalogue import compact
 from infrec.serve.errors import Problem, internal, of_status, too_large, too_slow
 from infrec.serve.security import Handler, SecurityMiddleware
-from infrec.serve.served_model import Served
+from infrec.serve.served_model import Served, compact
 from infrec.serve.settings import MAX_BODY
 
 STATIC = Path(__file__).parent / "static"
@@ -29,11 +27,8 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".json": "application/json",
 }
-_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+")
+_FILES = {path.name: path for path in STATIC.iterdir() if path.suffix in _TYPES}
 ModelName = Annotated[
     str | None,
     Query(max_length=1000, description="A name from /v1/models; the first one when left out."),
@@ -51,10 +46,8 @@ def create(service: Service) -> SecurityMiddleware:
         redoc_url=None,
         redirect_slashes=False,  # another spelling is no address: one shape for every error
     )
-    app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _internal)
+    for kind in (Problem, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _failed)
     direct = _recommend_routes(app, service)
     _catalogue_routes(app, service)
     _status_routes(app, service)
@@ -212,35 +205,27 @@ def _json(body: bytes, served: Served | None = None) -> Response:
 
 
 def _file(name: str) -> Response:
-    path = STATIC / name
-    if not _PLAIN_NAME.fullmatch(name) or path.suffix not in _TYPES or not path.is_file():
+    path = _FILES.get(name)
+    if path is None:
         raise of_status(404)
     return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
 
 
-def _error(problem: Problem) -> Response:
+async def _failed(_: Request, failure: Exception) -> Response:
+    match failure:
+        case Problem():
+            problem = failure
+        case RequestValidationError():
+            problem = schemas.invalid(list(failure.errors()))
+        case HTTPException():
+            given = (failure.headers or {}).items()
+            problem = of_status(
+                failure.status_code, [(name.lower().encode(), value.encode()) for name, value in given]
+            )
+        case _:
+            problem = internal()  # the middleware logs what it was
     headers = {name.decode(): value.decode() for name, value in problem.headers}
     return Response(problem.body, problem.status, headers, media_type="application/json")
-
-
-async def _problem(_: Request, failure: Exception) -> Response:
-    assert isinstance(failure, Problem)
-    return _error(failure)
-
-
-async def _invalid(_: Request, failure: Exception) -> Response:
-    assert isinstance(failure, RequestValidationError)
-    return _error(schemas.invalid(list(failure.errors())))
-
-
-async def _http(_: Request, failure: Exception) -> Response:
-    assert isinstance(failure, HTTPException)
-    headers = [(name.lower().encode(), value.encode()) for name, value in (failure.headers or {}).items()]
-    return _error(of_status(failure.status_code, headers))
-
-
-async def _internal(_: Request, failure: Exception) -> Response:
-    return _error(internal())  # the middleware logs what it was
 
 
 # ---- the description ----------------------------------------------------------------------------
@@ -256,12 +241,7 @@ def _body(kind: Any) -> dict[str, Any]:
 def _description(app: FastAPI) -> dict[str, Any]:
     """OpenAPI, with the requests' schemas: they are read by hand, so FastAPI does not see them."""
     if app.openapi_schema is None:
-        document = get_openapi(
-            title=app.title,
-            version=app.version,
-            summary=app.summary,
-            routes=app.routes,
-        )
+        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
         components = document.setdefault("components", {}).setdefault("schemas", {})
         for kind in (schemas.RecommendRequest, schemas.ExplainRequest):
             schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")

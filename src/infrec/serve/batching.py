@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from infrec import machine
@@ -34,12 +35,7 @@ class Batcher(Generic[Ask, Answer]):
     """Hands lists of requests to `work`, in a thread of its own; each gets its own answer or exception."""
 
     def __init__(
-        self,
-        work: Callable[[list[Ask]], list[Answer | Exception]],
-        *,
-        window: float,
-        size: int,
-        limit: int,
+        self, work: Callable[[list[Ask]], list[Answer | Exception]], *, window: float, size: int, limit: int
     ) -> None:
         self._work, self._window, self._size, self._limit = work, window, size, limit
         self._pool = ThreadPoolExecutor(1, "scoring")
@@ -149,7 +145,7 @@ class Service:
         self._served: dict[str, Served] = {}
         self._queues = {
             name: Batcher(
-                lambda requests, name=name: self._score(name, requests),  # type: ignore[misc]
+                partial(self._score, name),
                 window=settings.window,
                 size=settings.batch,
                 limit=settings.queue,
@@ -198,10 +194,8 @@ class Service:
 
     def original_of(self, summary: Served) -> Served | None:
         """A served model of real users that has the summary's items: what its popularity is compared with."""
-        for other in self.models():
-            if other.kind == "log" and other.log.items == summary.log.items:
-                return other
-        return None
+        originals = (one for one in self.models() if one.kind == "log" and one.log.items == summary.log.items)
+        return next(originals, None)
 
     def _score(self, name: str, requests: list[RecommendRequest]) -> list[tuple[bytes, Served] | Exception]:
         served = self._served[name]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 Headers = Sequence[tuple[bytes, bytes]]
+CLOSE = [(b"connection", b"close")]
 
 
 class Problem(Exception):
@@ -21,36 +22,23 @@ class Problem(Exception):
 
 
 def overloaded() -> Problem:
-    return Problem(
-        503,
-        "overloaded",
-        "more requests came than can be answered in time; try again in a second.",
-        [(b"retry-after", b"1")],
-    )
+    message = "more requests came than can be answered in time; try again in a second."
+    return Problem(503, "overloaded", message, [(b"retry-after", b"1")])
 
 
 def too_large(limit: int) -> Problem:
-    return Problem(
-        413,
-        "too_large",
-        f"the body has more than {limit:,} bytes; send a shorter history.",
-        [(b"connection", b"close")],
-    )
+    message = f"the body has more than {limit:,} bytes; send a shorter history."
+    return Problem(413, "too_large", message, CLOSE)
 
 
 def too_slow(seconds: float) -> Problem:
-    return Problem(
-        408,
-        "timeout",
-        f"the request did not arrive within {seconds:g} s; send it again, faster.",
-        [(b"connection", b"close")],
-    )
+    message = f"the request did not arrive within {seconds:g} s; send it again, faster."
+    return Problem(408, "timeout", message, CLOSE)
 
 
 def internal() -> Problem:
-    return Problem(
-        500, "internal", "something went wrong here, not with the request; the server's log has it."
-    )
+    message = "something went wrong here, not with the request; the server's log has it."
+    return Problem(500, "internal", message)
 
 
 # What Starlette raises by itself, in our words.

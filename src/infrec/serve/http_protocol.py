@@ -20,22 +20,31 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from infrec.serve.batching import Service
-from infrec.serve.errors import Problem, too_slow
-from infrec.serve.security import ALWAYS, refusal
+from infrec.serve.errors import CLOSE, Problem, overloaded, too_slow
+from infrec.serve.security import ALWAYS
 from infrec.serve.settings import MAX_BODY, MAX_HEAD
 
-_REFUSAL, _LAST_REFUSAL = refusal(), refusal(keep_alive=False)
 _BUSY = b"/v1/recommend"  # what is refused before it is read
 _PLAIN = b"POST /v1/recommend HTTP/1.1\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,7})(?:\r\n|$)", re.IGNORECASE)
 _SPECIAL = re.compile(rb"\r\n(?:transfer-encoding|connection|expect|upgrade|origin) *:", re.IGNORECASE)
-
-
 _HEAD_TOO_LARGE = Problem(
     431, "head_too_large", f"the request line and headers are longer than {MAX_HEAD:,} bytes."
 )
-
 _SOCKETS = 16  # in a turn
+
+
+def _whole(problem: Problem, *, close: bool = True) -> bytes:
+    """The whole HTTP answer to a request that the application never sees."""
+    line = f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode()
+    headers = dict([*problem.headers, *(CLOSE if close else ()), *ALWAYS])
+    head = [line, b"content-type: application/json", b"content-length: %d" % len(problem.body)]
+    return b"\r\n".join(
+        [*head, *(name + b": " + value for name, value in headers.items()), b"", problem.body]
+    )
+
+
+_REFUSAL, _LAST_REFUSAL = _whole(overloaded(), close=False), _whole(overloaded())
 
 
 class _Joined:
@@ -62,7 +71,7 @@ class _Joined:
 
 
 class Guarded(HttpToolsProtocol):
-    """One connection. `service` is set on a subclass by `guarded_by`."""
+    """One connection. `service` is set on a subclass."""
 
     service: Service
 
@@ -180,12 +189,8 @@ class Guarded(HttpToolsProtocol):
 
     def _give_up(self, problem: Problem) -> None:
         """Answer in the one shape, without the application, and close."""
-        line = f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}".encode()
-        head = [line, b"content-type: application/json"]
-        head += [b"content-length: %d" % len(problem.body), b"connection: close"]
-        head += [name + b": " + value for name, value in ALWAYS]
         if self.cycle is None or self.cycle.response_complete:
-            self.transport.write(b"\r\n".join([*head, b"", problem.body]))
+            self.transport.write(_whole(problem))
             self.service.counters.request("other", problem.status, 0.0)
         self.transport.close()
 
@@ -271,12 +276,7 @@ class Guarded(HttpToolsProtocol):
             super().on_message_complete()
 
 
-def guarded_by(service: Service) -> type[Guarded]:
-    """The protocol for the connections of one service."""
-    return type("GuardedConnection", (Guarded,), {"service": service})
-
-
-class _Few(selectors.DefaultSelector):
+class FewAtOnce(selectors.DefaultSelector):
     """The system's selector, whose finds are handed out a few at a time."""
 
     def __init__(self) -> None:
@@ -296,7 +296,3 @@ class _Few(selectors.DefaultSelector):
         return [
             (key, events & key.events) for key, events in fresh if key is not None and events & key.events
         ]
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    return asyncio.SelectorEventLoop(_Few())

@@ -30,9 +30,9 @@ from infrec.serve.served_model import Served
 if TYPE_CHECKING:
     from infrec.models import Recommender
 
+log = logging.getLogger("infrec.serve")
 _TRIES = 3  # a directory that is replaced while it is read does not match its checksums the first time
-
-SECONDS_BETWEEN_CHECKS = 1.0  # between two looks
+SECONDS_BETWEEN_CHECKS = 1.0
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,11 @@ def _model(artifact: Artifact) -> Recommender:
         # The λ that was best on validation when it was made; a sample has none and chooses on itself.
         return InfiniteAE(reg="auto" if summary.reg is None else summary.reg).fit(summary)
     except ImportError as failure:
-        raise _needs_jax(artifact) from failure
+        what = artifact.manifest.get("model", artifact.kind)
+        raise InfrecError(
+            f"{artifact.path} holds a model of the type {what}, which needs JAX, and the service scores with "
+            "numpy alone; serve one that does not, such as infinite-ae or ease."
+        ) from failure
 
 
 def _try_out(model: Recommender) -> None:
@@ -119,14 +123,6 @@ def _try_out(model: Recommender) -> None:
         raise ArtifactError("the model gives scores that are not finite; fit it again with a larger reg.")
 
 
-def _needs_jax(artifact: Artifact) -> InfrecError:
-    what = artifact.manifest.get("model", artifact.kind)
-    return InfrecError(
-        f"{artifact.path} holds a model of the type {what}, which needs JAX, and the service scores with "
-        "numpy alone; serve one that does not, such as infinite-ae or ease."
-    )
-
-
 class _NoJax(importlib.abc.MetaPathFinder):
     """Refuses to find JAX, whoever asks."""
 
@@ -142,56 +138,44 @@ def forbid_jax() -> None:
         sys.meta_path.insert(0, _NoJax())
 
 
-log = logging.getLogger("infrec.serve")
-
-
 class Reloader:
-    """Looks at the directories once a second, and at once when asked (SIGHUP)."""
+    """Looks once a second at the directories and at what was refused; at the directories also when asked."""
 
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        put: Callable[[Served], None],
-        count: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._sources, self._put, self._count = tuple(sources), put, count
+    def __init__(self, sources: Sequence[Source], put: Callable[[Served], None], counters: Counters) -> None:
+        self._sources, self._put, self._counters = tuple(sources), put, counters
         self._seen: dict[str, object] = {}
         self._hashes: dict[str, str] = {}
-        self._all = False
+        self._refused = 0.0
+        self._all = self._stopped = False
         self._wake = threading.Event()
-        self._stopped = False
 
-    def load_all(self) -> None:
+    def load_all(self) -> list[Served]:
         """The first time: what cannot be loaded is raised."""
-        for source in self._sources:
-            self._seen[source.name] = fingerprint(source.path)
-            served = load(source)
-            self._hashes[source.name] = served.hash
-            self._put(served)
+        return [self._load(source, fingerprint(source.path)) for source in self._sources]
+
+    def _load(self, source: Source, now: object) -> Served:
+        self._seen[source.name] = now
+        served = load(source)
+        self._put(served)
+        self._hashes[source.name] = served.hash
+        return served
 
     def check(self, *, everything: bool = False) -> None:
         """Load what has changed, or everything; a failure is logged and leaves the old one serving."""
         for source in self._sources:
-            now = fingerprint(source.path)
+            now, old = fingerprint(source.path), self._hashes[source.name]
             # While a directory is being replaced by hand there may be none for a moment.
             if not everything and (now is None or now == self._seen[source.name]):
                 continue
-            self._seen[source.name] = now
             try:
-                served = load(source)
-                self._put(served)
+                self._load(source, now)
             except Exception as failure:  # whatever it is, the old one answers
-                self._count("failed_reloads")
-                log.error(
-                    "model %s stays as it is (%s): %s",
-                    source.name,
-                    self._hashes[source.name],
-                    " ".join(str(failure).split()),
-                )
-                continue
-            old, self._hashes[source.name] = self._hashes[source.name], served.hash
-            self._count("reloads")
-            log.info("model %s reloaded: %s → %s", source.name, old, served.hash)
+                self._counters.add("failed_reloads")
+                why = " ".join(str(failure).split())
+                log.error("model %s stays as it is (%s): %s", source.name, old, why)
+            else:
+                self._counters.add("reloads")
+                log.info("model %s reloaded: %s → %s", source.name, old, self._hashes[source.name])
 
     def ask(self) -> None:
         """Load everything again soon; safe in a signal handler."""
@@ -210,17 +194,12 @@ class Reloader:
             everything, self._all = self._all, False
             if not self._stopped:
                 self.check(everything=everything)
+                self._tell_refusals()
                 each_second()
 
-
-class Refusals:
-    """One line a second instead of one for each request, when many are refused."""
-
-    def __init__(self, counters: Counters) -> None:
-        self._counters, self._last = counters, 0.0
-
-    def tell(self) -> None:
-        now = self._counters.total("refused")
-        if now > self._last:
-            log.warning("refused %d requests: more came than can be answered in time", now - self._last)
-        self._last = now
+    def _tell_refusals(self) -> None:
+        """One line a second instead of one for each request, when many are refused."""
+        before, self._refused = self._refused, self._counters.total("refused")
+        if self._refused > before:
+            more = self._refused - before
+            log.warning("refused %d requests: more came than can be answered in time", more)

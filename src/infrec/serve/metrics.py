@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import time
+from bisect import bisect_left
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,7 +29,16 @@ _REQUESTS = 0
 _TIMES = _REQUESTS + len(ROUTES) * len(STATUSES)
 _WIDTH = len(BOUNDS) + 2  # one beyond the last bound, and the sum
 _SINGLE = _TIMES + len(ROUTES) * _WIDTH
-SINGLE = ("refused", "batches", "batched", "reloads", "failed_reloads", "waiting", "resident")
+SINGLE = {
+    "refused": ("refused_total", "counter", "Requests refused because too many waited."),
+    "batches": ("batches_total", "counter", "Batches scored."),
+    "batched": ("batched_total", "counter", "Requests in those batches."),
+    "reloads": ("reloads_total", "counter", "Models replaced while serving."),
+    "failed_reloads": ("failed_reloads_total", "counter", "Replacements refused."),
+    "waiting": ("waiting", "gauge", "Requests waiting to be scored."),
+    "resident": ("resident_bytes", "gauge", "Resident memory of the processes that answer."),
+}
+_PLACE = {name: _SINGLE + at for at, name in enumerate(SINGLE)}
 SLOTS = _SINGLE + len(SINGLE)
 
 
@@ -51,73 +61,65 @@ class Counters:
         file.write_bytes(bytes(8 * SLOTS * rows))
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        at = _ROUTE.get(route, len(ROUTES) - 1)
-        mine = self._mine
+        at, mine = _ROUTE.get(route, len(ROUTES) - 1), self._mine
         mine[_REQUESTS + at * len(STATUSES) + _STATUS.get(status, _STATUS[500])] += 1
-        bucket = 0
-        for bound in BOUNDS:
-            if seconds <= bound:
-                break
-            bucket += 1
         start = _TIMES + at * _WIDTH
-        mine[start + bucket] += 1
+        mine[start + bisect_left(BOUNDS, seconds)] += 1
         mine[start + _WIDTH - 1] += seconds
 
     def add(self, name: str, amount: float = 1) -> None:
-        self._mine[_SINGLE + SINGLE.index(name)] += amount
+        self._mine[_PLACE[name]] += amount
 
     def total(self, name: str) -> float:
         """The sum of a single count over all processes."""
-        at = _SINGLE + SINGLE.index(name)
+        return self._sum(_PLACE[name])
+
+    def _sum(self, at: int) -> float:
         return sum(self._all[at + row * SLOTS] for row in range(self._rows))
 
     def set(self, name: str, value: float) -> None:
-        self._mine[_SINGLE + SINGLE.index(name)] = value
+        self._mine[_PLACE[name]] = value
 
     def text(self, models: Iterable[Served]) -> str:
         """All numbers in Prometheus' text format, for /metrics."""
         self.set("resident", machine.resident_bytes())
-        total = [sum(self._all[at + row * SLOTS] for row in range(self._rows)) for at in range(SLOTS)]
-        single = {name: total[_SINGLE + at] for at, name in enumerate(SINGLE)}
-        lines = ["# HELP infrec_requests_total Requests answered.", "# TYPE infrec_requests_total counter"]
-        for route, at in _ROUTE.items():
-            for status, place in _STATUS.items():
-                count = total[_REQUESTS + at * len(STATUSES) + place]
-                if count:
-                    lines.append(f'infrec_requests_total{{route="{route}",status="{status}"}} {count:.0f}')
-        lines += ["# HELP infrec_request_seconds Time from a request's head to its answer."]
-        lines += ["# TYPE infrec_request_seconds histogram"]
-        for route, at in _ROUTE.items():
-            times = total[_TIMES + at * _WIDTH : _TIMES + (at + 1) * _WIDTH]
-            if sum(times[:-1]):
-                lines += _histogram(route, times)
-        for name, kind, help_, value in (
-            ("refused_total", "counter", "Requests refused because too many waited.", single["refused"]),
-            ("batches_total", "counter", "Batches scored.", single["batches"]),
-            ("batched_total", "counter", "Requests in those batches.", single["batched"]),
-            ("reloads_total", "counter", "Models replaced while serving.", single["reloads"]),
-            ("failed_reloads_total", "counter", "Replacements refused.", single["failed_reloads"]),
-            ("waiting", "gauge", "Requests waiting to be scored.", single["waiting"]),
-            ("resident_bytes", "gauge", "Resident memory of the processes that answer.", single["resident"]),
-            ("start_time_seconds", "gauge", "When this process began.", self._began),
-        ):
-            lines += [f"# HELP infrec_{name} {help_}", f"# TYPE infrec_{name} {kind}"]
-            lines.append(f"infrec_{name} {value:.10g}")
-        lines += ["# HELP infrec_model The models that answer.", "# TYPE infrec_model gauge"]
-        for one in models:
-            facts = {"name": one.name, "hash": one.hash, "type": one.model.name}
-            labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in facts.items())
-            lines.append(f"infrec_model{{{labels}}} 1")
-        return "\n".join(lines) + "\n"
+        total = [self._sum(at) for at in range(SLOTS)]
+        answered = [
+            f'{{route="{route}",status="{status}"}} {count:.0f}'
+            for route, at in _ROUTE.items()
+            for status, place in _STATUS.items()
+            if (count := total[_REQUESTS + at * len(STATUSES) + place])
+        ]
+        times = {
+            route: total[_TIMES + at * _WIDTH : _TIMES + (at + 1) * _WIDTH] for route, at in _ROUTE.items()
+        }
+        took = [line for route, own in times.items() if sum(own[:-1]) for line in _histogram(route, own)]
+        lines = [
+            *_metric("requests_total", "counter", "Requests answered.", answered),
+            *_metric("request_seconds", "histogram", "Time from a request's head to its answer.", took),
+        ]
+        for name, declared in SINGLE.items():
+            lines += _metric(*declared, [f" {total[_PLACE[name]]:.10g}"])
+        lines += _metric("start_time_seconds", "gauge", "When this process began.", [f" {self._began:.10g}"])
+        labels = [
+            f'{{name="{_escaped(one.name)}",hash="{one.hash}",type="{one.model.name}"}} 1' for one in models
+        ]
+        return "\n".join([*lines, *_metric("model", "gauge", "The models that answer.", labels)]) + "\n"
+
+
+def _metric(name: str, kind: str, words: str, samples: Iterable[str]) -> list[str]:
+    """A metric with its values; each sample is what follows its name."""
+    head = [f"# HELP infrec_{name} {words}", f"# TYPE infrec_{name} {kind}"]
+    return head + [f"infrec_{name}{sample}" for sample in samples]
 
 
 def _histogram(route: str, times: list[float]) -> list[str]:
     lines, below = [], 0.0
     for bound, count in zip([*BOUNDS, "+Inf"], times[:-1], strict=True):
         below += count
-        lines.append(f'infrec_request_seconds_bucket{{route="{route}",le="{bound}"}} {below:.0f}')
-    lines.append(f'infrec_request_seconds_sum{{route="{route}"}} {times[-1]:.6f}')
-    lines.append(f'infrec_request_seconds_count{{route="{route}"}} {below:.0f}')
+        lines.append(f'_bucket{{route="{route}",le="{bound}"}} {below:.0f}')
+    lines.append(f'_sum{{route="{route}"}} {times[-1]:.6f}')
+    lines.append(f'_count{{route="{route}"}} {below:.0f}')
     return lines
 
 

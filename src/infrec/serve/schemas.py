@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from infrec.serve.errors import Problem
 from infrec.serve.settings import MAX_HISTORY, MAX_K
@@ -19,6 +19,7 @@ from infrec.serve.settings import MAX_HISTORY, MAX_K
 MOST_EXPLAINED = 100
 
 MODEL = {"name": "summary", "hash": "5d1f0c7be2a94410"}
+ITEM = {"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"]}
 REASON = {"item": 50, "title": "The Quiet Harvest (1994)", "contribution": 0.041}
 PERSON = {"user": 12, "contribution": 0.062, "likes": ["The Quiet Harvest (1994)", "Paper Orbit (2001)"]}
 
@@ -34,12 +35,12 @@ class PersonRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: ModelName = None
-    history: Annotated[Ids | None, Field(description="What somebody chose; may be empty.")] = None
-    user: Annotated[ItemId | None, Field(description="A user the model was fitted on.")] = None
+    history: Ids | None = Field(None, description="What somebody chose; may be empty.")
+    user: ItemId | None = Field(None, description="A user the model was fitted on.")
 
     def _check(self) -> None:
         if (self.history is None) == (self.user is None):
-            raise PydanticCustomError("who", "expected exactly one of `history` and `user`")
+            raise Problem(422, "invalid", "expected exactly one of `history` and `user`.")
 
 
 class RecommendRequest(PersonRequest):
@@ -52,19 +53,19 @@ class RecommendRequest(PersonRequest):
         },
     )
 
-    k: Annotated[StrictInt, Field(ge=1, le=MAX_K, description="How many items.")] = 10
-    exclude_seen: Annotated[StrictBool, Field(description="Leave out what the history holds.")] = True
-    only: Annotated[Ids | None, Field(description="Nothing but these items.")] = None
-    exclude: Annotated[Ids | None, Field(description="None of these items.")] = None
-    genres: Annotated[
-        list[Text] | None, Field(min_length=1, max_length=100, description="Only items with one of these.")
-    ] = None
-    explain: Annotated[StrictInt, Field(ge=0, le=5, description="How many reasons for each item.")] = 0
+    k: StrictInt = Field(10, ge=1, le=MAX_K, description="How many items.")
+    exclude_seen: StrictBool = Field(True, description="Leave out what the history holds.")
+    only: Ids | None = Field(None, description="Nothing but these items.")
+    exclude: Ids | None = Field(None, description="None of these items.")
+    genres: list[Text] | None = Field(
+        None, min_length=1, max_length=100, description="Only items with one of these."
+    )
+    explain: StrictInt = Field(0, ge=0, le=5, description="How many reasons for each item.")
 
     def _check(self) -> None:
         super()._check()
         if self.explain and self.k > MOST_EXPLAINED:
-            raise PydanticCustomError("many", f"`explain` is for lists of at most {MOST_EXPLAINED} items")
+            raise Problem(422, "invalid", f"`explain` is for lists of at most {MOST_EXPLAINED} items.")
 
     @property
     def filtered(self) -> bool:
@@ -89,12 +90,10 @@ def read(kind: type[AnyRequest], body: bytes) -> AnyRequest:
     """A request from its bytes, or the `Problem` that says what is wrong with it."""
     try:
         request = kind.model_validate_json(body)
-        request._check()
-        return request
     except ValidationError as failure:
         raise invalid(failure.errors(include_url=False, include_context=False)) from None
-    except PydanticCustomError as failure:
-        raise Problem(422, "invalid", f"{failure.message()}.") from None
+    request._check()
+    return request
 
 
 def invalid(errors: list[ErrorDetails] | list[Any]) -> Problem:
@@ -133,8 +132,8 @@ def _example(value: dict[str, Any]) -> ConfigDict:
 
 
 class ErrorText(BaseModel):
-    code: Annotated[str, Field(description="For programs; stable.")]
-    message: Annotated[str, Field(description="One sentence: what was found, what was expected.")]
+    code: str = Field(description="For programs; stable.")
+    message: str = Field(description="One sentence: what was found, what was expected.")
 
 
 class Error(BaseModel):
@@ -149,7 +148,7 @@ class Label(BaseModel):
 
     model_config = _example(MODEL)
     name: str
-    hash: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+    hash: str = Field(pattern="^[0-9a-f]{16}$")
 
 
 class ItemReason(BaseModel):
@@ -159,9 +158,9 @@ class ItemReason(BaseModel):
 
 
 class UserReason(BaseModel):
-    user: Annotated[Id | None, Field(description="A synthetic user's id; null for a real one.")]
+    user: Id | None = Field(description="A synthetic user's id; null for a real one.")
     contribution: float
-    likes: Annotated[list[str], Field(description="What a synthetic user is best described by.")]
+    likes: list[str] = Field(description="What a synthetic user is best described by.")
 
 
 class Because(BaseModel):
@@ -174,10 +173,13 @@ class Because(BaseModel):
     users: list[UserReason]
 
 
-class Recommended(BaseModel):
+class _Titled(BaseModel):
     item: Id
     title: str
     genres: list[str]
+
+
+class Recommended(_Titled):
     rank: int
     score: float
     because: Because | None = None
@@ -185,21 +187,12 @@ class Recommended(BaseModel):
 
 class RecommendAnswer(BaseModel):
     model_config = _example(
-        {
-            "model": MODEL,
-            "source": "model",
-            "items": [
-                {"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"], "rank": 1, "score": 0.21}
-            ],
-            "unknown": [],
-        }
+        {"model": MODEL, "source": "model", "items": [{**ITEM, "rank": 1, "score": 0.21}], "unknown": []}
     )
     model: Label
-    source: Annotated[
-        Literal["model", "popular"], Field(description="`popular` when nothing is known of the person.")
-    ]
+    source: Literal["model", "popular"] = Field(description="`popular` when nothing is known of the person.")
     items: list[Recommended]
-    unknown: Annotated[list[Id], Field(description="Ids that the model does not know.")]
+    unknown: list[Id] = Field(description="Ids that the model does not know.")
 
 
 class ExplainAnswer(BaseModel):
@@ -225,20 +218,12 @@ class ExplainAnswer(BaseModel):
     unknown: list[Id]
 
 
-class Item(BaseModel):
-    item: Id
-    title: str
-    genres: list[str]
+class Item(_Titled):
     popularity: int
 
 
 class ItemsAnswer(BaseModel):
-    model_config = _example(
-        {
-            "model": MODEL,
-            "items": [{"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"], "popularity": 41}],
-        }
-    )
+    model_config = _example({"model": MODEL, "items": [{**ITEM, "popularity": 41}]})
     model: Label
     items: list[Item]
 
@@ -267,10 +252,10 @@ class Model(Label):
     users: int
     items: int
     interactions: int
-    kind: Annotated[
-        Literal["log", "summary", "sample"], Field(description="What it was fitted on, as far as is known.")
-    ]
-    summary: Annotated[bool, Field(description="Whether its users are synthetic.")]
+    kind: Literal["log", "summary", "sample"] = Field(
+        description="What it was fitted on, as far as is known."
+    )
+    summary: bool = Field(description="Whether its users are synthetic.")
     discrete: bool
     genres: list[str]
     titles: bool
@@ -286,17 +271,14 @@ class ModelsAnswer(BaseModel):
 class SummaryUser(BaseModel):
     user: Id
     size: int
-    items: Annotated[list[int], Field(description="Places in `items`, the most telling first.")]
+    items: list[int] = Field(description="Places in `items`, the most telling first.")
     weights: list[float] | None = None
     likes: list[str]
 
 
-class SummaryItem(BaseModel):
-    item: Id
-    title: str
-    genres: list[str]
-    popularity: Annotated[int, Field(description="How many synthetic users have it.")]
-    original: Annotated[int | None, Field(description="How many users of the original log have it.")]
+class SummaryItem(_Titled):
+    popularity: int = Field(description="How many synthetic users have it.")
+    original: int | None = Field(description="How many users of the original log have it.")
 
 
 class SummaryAnswer(BaseModel):
@@ -306,15 +288,7 @@ class SummaryAnswer(BaseModel):
             "summary_users": 1,
             "original_users": 1000,
             "users": [{"user": 0, "size": 1, "items": [0], "likes": ["Paper Orbit (2001)"]}],
-            "items": [
-                {
-                    "item": 7,
-                    "title": "Paper Orbit (2001)",
-                    "genres": ["Sci-Fi"],
-                    "popularity": 1,
-                    "original": 41,
-                }
-            ],
+            "items": [{**ITEM, "popularity": 1, "original": 41}],
         }
     )
     model: Label

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from infrec.serve.batching import Service
-from infrec.serve.errors import Problem, internal, overloaded, too_large
+from infrec.serve.errors import CLOSE, Problem, internal, too_large
 from infrec.serve.metrics import ROUTES
 from infrec.serve.settings import MAX_BODY
 
@@ -115,14 +115,14 @@ class SecurityMiddleware:
                 "host_not_allowed",
                 "this service does not answer to that Host header; use its printed address, or start it "
                 "with --allow-host.",
-                _CLOSE,
+                CLOSE,
             )
         if origins and (len(origins) != 1 or origins[0].lower() not in self._origins):
             raise Problem(
                 403,
                 "origin_not_allowed",
                 "pages of that origin may not call this service; start it with --cors to allow one.",
-                _CLOSE,
+                CLOSE,
             )
         origin = origins[0].lower() if origins else None
         if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > MAX_BODY):
@@ -142,17 +142,6 @@ class SecurityMiddleware:
 
 
 _JSON = (b"content-type", b"application/json")
-_CLOSE = [(b"connection", b"close")]
-
-
-def refusal(keep_alive: bool = True) -> bytes:
-    """The whole HTTP answer to a request that is not even read, because too many wait."""
-    problem = overloaded()
-    head = [b"HTTP/1.1 503 Service Unavailable", b"content-type: application/json"]
-    head += [b"content-length: %d" % len(problem.body), b"retry-after: 1"]
-    head += [name + b": " + value for name, value in ALWAYS]
-    head += [] if keep_alive else [b"connection: close"]
-    return b"\r\n".join([*head, b"", problem.body])
 
 
 def _is_open(path: str) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import math
 import re
 import socket
 from dataclasses import dataclass
 
+from infrec import settings
 from infrec.errors import ConfigError
+from infrec.settings import setting
 
 MAX_BODY = 1_000_000  # bytes
 MAX_HISTORY = 10_000
@@ -20,37 +21,24 @@ _ORIGIN = re.compile(rf"https?://({_NAME.pattern})")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of the service.
+class Settings(settings.Settings):
+    """Settings of the service."""
 
-    Args:
-        host, port: Where to listen; port 0 takes a free one.
-        token: The secret that a client must send, or None.
-        hosts: Further Host headers to answer to.
-        origins: Web pages elsewhere that may call (CORS).
-        workers: Processes.
-        window: Seconds in which requests gather for one batch.
-        batch: The most requests of a batch.
-        queue: How many may wait for a model.
-        timeout: Seconds in which a request must arrive.
-        connections: The most at a time, in each process.
-        log_requests: Whether each request gets a line.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token: str | None = None
-    hosts: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    workers: int = 1
-    window: float = 0.001
-    batch: int = 32
-    queue: int = 48
-    timeout: float = 10.0
-    connections: int = 1000
-    log_requests: bool = True
+    host: str = setting("127.0.0.1", "where to listen")
+    port: int = setting(8000, "the port; 0 takes a free one", least=0)
+    token: str | None = setting(None, "the secret that a client must send")
+    hosts: tuple[str, ...] = setting((), "further Host headers to answer to")
+    origins: tuple[str, ...] = setting((), "web pages elsewhere that may call (CORS)")
+    workers: int = setting(1, "processes", least=1)
+    window: float = setting(0.001, "seconds in which requests gather for one batch", least=0, most=1)
+    batch: int = setting(32, "the most requests of a batch", least=1)
+    queue: int = setting(48, "how many may wait for a model", least=1)
+    timeout: float = setting(10.0, "seconds in which a request must arrive", above=0)
+    connections: int = setting(1000, "the most at a time, in each process", least=1)
+    log_requests: bool = setting(True, "whether each request gets a line")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.host == "localhost":  # a name server has no say in where we listen
             object.__setattr__(self, "host", "127.0.0.1")
         with contextlib.suppress(ValueError):  # as browsers write it: 0:0:0:0:0:0:0:1 is ::1
@@ -75,19 +63,6 @@ class Settings:
             raise ConfigError(
                 f"the address {self.host} is reachable by others, so a token is needed; "
                 "give one or let `infrec serve` make one."
-            )
-        for name, value, least in (
-            ("port", self.port, 0),
-            ("workers", self.workers, 1),
-            ("batch", self.batch, 1),
-            ("queue", self.queue, 1),
-            ("connections", self.connections, 1),
-        ):
-            if value < least:
-                raise ConfigError(f"{name} is {value}; expected {least} or more.")
-        if not 0 < self.timeout < math.inf or not 0 <= self.window <= 1:
-            raise ConfigError(
-                f"timeout is {self.timeout} s and window {self.window} s; expected more than 0, and 0 to 1."
             )
 
     @property
@@ -115,10 +90,8 @@ class Settings:
     def allowed_origins(self) -> frozenset[bytes]:
         """Every Origin header that is answered: our own page, and what was asked for."""
         origins = {b"http://" + host for host in self.allowed_hosts()}
-        origins |= {
-            f"https://{name}".lower().encode() for name in self.hosts
-        }  # behind a proxy that speaks TLS
-        return frozenset(origins | self.foreign_origins())
+        proxied = {f"https://{name}".lower().encode() for name in self.hosts}  # by one that speaks TLS
+        return frozenset(origins | proxied | self.foreign_origins())
 
     def foreign_origins(self) -> frozenset[bytes]:
         """Pages elsewhere that may call and read the answer."""
