@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from infrec.cli import launchers
+from infrec.cli import distributed
+from infrec.cli.launchers import Place
 from infrec.data import Interactions
 from infrec.data.datasets import find_sources
 from infrec.data.partition_writer import prepare
@@ -202,9 +203,10 @@ def at_once(job: str, data: Path, teams: list[tuple[int, list[int]]], arguments:
 def worker(job: str, data: str, index: str, count: str, meet: str, core: str, asked: str) -> None:
     """One of the processes, on one core from the start: JAX makes as many threads as it may use cores."""
     os.sched_setaffinity(0, {int(core)})
-    here = launchers.Place(int(index), int(count), meet)
-    print(JOBS[job](data, launchers.join(here), **json.loads(asked)), flush=True)
-    launchers.leave(here)
+    here = Place(int(index), int(count), meet)
+    team = distributed.join(here)
+    print(JOBS[job](data, team, **json.loads(asked)), flush=True)
+    distributed.leave(team, here)
 
 
 def fit_pass(data: str, team: Team, centres: int, **_: int) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-EXPERIMENTS = ("experiments", "paper")  # the room's name, before and after it is renamed
+EXPERIMENTS = "paper"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -230,7 +230,7 @@ class Tree:
         return [
             module
             for module, tree in self.syntax.items()
-            if module.split(".")[1:2] not in [[room] for room in EXPERIMENTS]
+            if module.split(".")[1:2] != [EXPERIMENTS]
             and (self.paths[module].stem in stems or words & set(_words(tree)))
         ]
 

@@ -19,7 +19,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -286,21 +286,34 @@ def locked(directory: Path, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
-    """An event that SIGTERM or SIGINT sets; a second SIGINT interrupts at once. Handlers are restored."""
+def asked_to_stop(then: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
+    """An event that SIGTERM or SIGINT sets; a second SIGINT interrupts at once. Handlers are restored.
+
+    then: what else is to be done each time.
+    """
     stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread may set handlers
-        return
 
     def handler(number: int, frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
+        then()
 
-    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    with on_signals(handler, signal.SIGTERM, signal.SIGINT):
         yield stop
+
+
+@contextmanager
+def on_signals(
+    handler: Callable[[int, FrameType | None], object], *numbers: signal.Signals
+) -> Iterator[None]:
+    """Another handler of signals; in another thread than the main one, which alone may set it, none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
     finally:
         for number, old in before.items():
             signal.signal(number, old)

@@ -16,8 +16,8 @@ import pytest
 
 from infrec import artifacts
 from infrec.cli.app import run
-from infrec.cli.console import live_distillation, progress_words, reached
-from infrec.evaluation.card_records import Card
+from infrec.cli.console import live_distillation, reached, step_words
+from infrec.evaluation.fidelity import Card
 from infrec.report import html
 from infrec.report.card import document
 from tests.cli.conftest import Infrec
@@ -251,9 +251,12 @@ def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 300) -
 # ---- looking on ------------------------------------------------------------------------------------------
 def test_a_step_is_told_in_words_and_nan_is_not() -> None:
     facts = {"loss": 5.1234567, "validation": 58.234, "best": 58.5, "best_step": 75, "seconds_left": 12.3}
-    assert progress_words(facts) == "loss 5.123, validation 58.23, best 58.50 (step 75), 12 s left"
+    assert step_words("distil", "80 of 300", facts) == (
+        "step 80 of 300, loss 5.123, validation 58.23, best 58.50 (step 75), 12 s left"
+    )
     early = {"loss": float("nan"), "validation": float("nan"), "best": -1.0, "seconds_left": 0.0}
-    assert progress_words(early) == ""
+    assert step_words("distil", "1 of 300", early) == "step 1 of 300"
+    assert step_words("choose settings", "1 of 6", {"reg": 5}) is None
     tried = {"users": 50, "share": 0.931, "target": 0.95}
     assert reached("target", tried) == "50 users: 93.1 % of full-data quality, not enough"
     assert reached("distil", facts) is None

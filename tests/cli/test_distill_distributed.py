@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec.checkpoints import asked_to_stop
-from infrec.cli import child_process, distributed
+from infrec.cli import distributed
 from infrec.cli.launchers import Place
 from infrec.cli.options import Reading, Source
 from infrec.data import Summary
 from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource
 from infrec.data.synthetic import generate
-from infrec.errors import InfrecError
-from infrec.progress import Progress, silent
+from infrec.progress import Progress
 from tests.cli.conftest import Infrec
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")  # in the processes, too
@@ -153,11 +153,9 @@ def test_a_signal_to_the_parent_stops_the_child() -> None:
     def tell(stage: str, done: float, total: float | None = None, **facts: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    with distributed.passed_on() as signals:
-        told = child_process.run_in_child(
-            wait, {"how": "well"}, progress=tell, ended=lambda: "it was left alone."
-        )
-    assert told == "saved" and signals == [signal.SIGTERM]
+    with asked_to_stop(distributed.end_children) as stop:
+        told = distributed.run_member(partial(wait, "well"), Place(0, 2, "here:1"), tell)
+    assert told == "saved" and stop.is_set()
 
 
 def test_a_second_interrupt_is_not_waited_for() -> None:
@@ -166,24 +164,9 @@ def test_a_second_interrupt_is_not_waited_for() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), distributed.passed_on():
-        child_process.run_in_child(wait, {"how": "deaf"}, progress=tell, ended=lambda: "it was left alone.")
+    with pytest.raises(KeyboardInterrupt), asked_to_stop(distributed.end_children):
+        distributed.run_member(partial(wait, "deaf"), Place(0, 2, "here:1"), tell)
     assert time.monotonic() - began < 300
-
-
-def end(how: str, progress: Progress) -> None:
-    """JAX's runtime ends a process that is left alone like this."""
-    if how == "later":
-        progress("meet", 2, 2)
-    os.abort()
-
-
-@pytest.mark.parametrize(
-    ("how", "words"), [("first", "did not meet the others at here:1"), ("later", SENTENCE)]
-)
-def test_what_a_process_says_that_is_left_alone(how: str, words: str) -> None:
-    with pytest.raises(InfrecError, match=words):
-        distributed.run_member(end, {"how": how}, Place(0, 2, "here:1"), silent)
 
 
 def test_what_cannot_be_asked(infrec: Infrec, prepared: Path, tmp_path: Path) -> None:

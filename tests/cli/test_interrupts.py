@@ -53,7 +53,7 @@ def converted(*_, **__):
             pass
     except KeyboardInterrupt:
         raise ImportError("some module failed to import")
-evaluate._measure = (lambda *_, **__: Callback() and None) if sys.argv.pop(1) == "del" else converted
+evaluate.fit_for = (lambda *_, **__: Callback() and None) if sys.argv.pop(1) == "del" else converted
 main(sys.argv[1:])
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infrec.cli import launchers
+from infrec.cli.distributed import join
 from infrec.cli.launchers import Place, first_host, place
 from infrec.errors import ConfigError
 from infrec.kernels.collectives import SingleProcess
@@ -90,4 +90,4 @@ def test_what_cannot_be(environment: dict, asked: dict, words: str) -> None:
 
 
 def test_one_process_needs_no_runtime() -> None:
-    assert isinstance(launchers.join(Place(0, 1)), SingleProcess)
+    assert isinstance(join(Place(0, 1)), SingleProcess)

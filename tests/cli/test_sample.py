@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from infrec import artifacts, samplers
-from infrec.cli.sample import StrategyOption
+from infrec.cli.sample import sample
 from infrec.data import Interactions
 from infrec.splits import holdout
 from tests.cli.conftest import Infrec
@@ -21,7 +21,7 @@ STRATEGIES = ("interaction-rns", "user-rns", "head-user", "svp-cf")
 
 def test_the_help_names_every_strategy() -> None:
     """By hand, because help is shown without the arrays that samplers need."""
-    assert StrategyOption.__metadata__[0].help == NAMED
+    assert sample.__annotations__["strategy"].__metadata__[0].help == NAMED
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

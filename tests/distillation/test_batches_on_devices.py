@@ -18,8 +18,10 @@ import sys
 import numpy as np
 processes, index, port, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 if processes > 1:
-    from infrec.cli import launchers as many
-    team = many.join(many.Place(index, processes, f"127.0.0.1:{port}"))
+    from infrec.cli import distributed
+    from infrec.cli.launchers import Place
+    here = Place(index, processes, f"127.0.0.1:{port}")
+    team = distributed.join(here)
 from infrec.data.synthetic import generate
 from infrec.distillation import distill
 from infrec.splits import holdout
@@ -49,7 +51,7 @@ for name in ("loss", "HR@10"):
 if index == 0:
     np.savez(out, **found)
 if processes > 1:
-    many.leave(many.Place(index, processes))
+    distributed.leave(team, here)
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from infrec.errors import ConfigError
 from infrec.evaluation import Evaluation, bootstrap, compare
-from infrec.evaluation.intervals import resampled_means
+from infrec.metrics.intervals import resampled_means
 
 
 def evaluation(**per_user: np.ndarray) -> Evaluation:
@@ -51,7 +51,7 @@ def test_the_spread_is_that_of_a_mean() -> None:
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(2).random((40, 2))
     whole = resampled_means(values, resamples=101)
-    monkeypatch.setattr("infrec.evaluation.intervals._BLOCK_ENTRIES", 400)
+    monkeypatch.setattr("infrec.metrics.intervals._BLOCK_ENTRIES", 400)
     np.testing.assert_allclose(resampled_means(values, resamples=101), whole)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,11 +13,12 @@ from scipy.stats import mannwhitneyu
 from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import ConfigError, MemoryBudgetError
-from infrec.evaluation import evaluate, intervals
+from infrec.evaluation import evaluate
 from infrec.evaluation.evaluate import generator
+from infrec.metrics import Negatives, auc, intervals
 from infrec.metrics.auc import pooled_auc_by_user
 from infrec.models import InfiniteAE
-from infrec.splits import Split, evaluation_negatives, holdout, negatives
+from infrec.splits import Split, holdout
 
 
 class Known:
@@ -80,16 +80,19 @@ def test_a_sample_of_everybody_is_everybody(split: Split, model: InfiniteAE) -> 
         evaluate(model, split, sample_users=0)
 
 
+def negatives(split: Split) -> NDArray[np.int64]:
+    return Negatives(split.train.matrix, split.test.matrix).of(0, split.train.n_users)
+
+
 @pytest.mark.parametrize("batch", [1, 7, 50])
 def test_batches_of_any_size_with_draws_in_blocks(
     split: Split, model: InfiniteAE, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (negatives, sys.modules["infrec.evaluation.evaluate"]):
-        monkeypatch.setattr(module, "BLOCK", 16)
+    monkeypatch.setattr(auc, "BLOCK", 16)
     known = Known(model, split)
     whole, pieces = evaluate(known, split, batch=120), evaluate(known, split, batch=batch)
     assert dict(pieces.metrics) == dict(whole.metrics)
-    drawn = evaluation_negatives(split)
+    drawn = negatives(split)
     at = np.repeat(np.arange(120), np.diff(split.test.matrix.indptr))
     of, place = np.nonzero(drawn >= 0)
     positive, negative = known.scores[at, split.test.matrix.indices], known.scores[of, drawn[of, place]]
@@ -105,9 +108,9 @@ def test_batches_of_any_size_with_draws_in_blocks(
 def test_the_first_block_of_draws_is_what_it_always_was(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = evaluation_negatives(split)
-    monkeypatch.setattr(negatives, "BLOCK", 50)
-    several = evaluation_negatives(split)
+    one = negatives(split)
+    monkeypatch.setattr(auc, "BLOCK", 50)
+    several = negatives(split)
     np.testing.assert_array_equal(several.shape, one.shape)
     assert (several[50:] != one[50:]).any()
     taken = (split.train.matrix + split.test.matrix).toarray() > 0
@@ -120,14 +123,12 @@ def test_the_pooled_auc_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, user = rng.normal(size=500).round(1), rng.integers(0, 20, 500)
     positive = rng.random(500) < 0.3
     halves = (scores[positive], user[positive], scores[~positive], user[~positive], 20)
-    auc, contributions = pooled_auc_by_user(*halves)
-    from infrec.metrics import auc as module
-
-    monkeypatch.setattr(module, "_CHUNK", 37)
+    whole, contributions = pooled_auc_by_user(*halves)
+    monkeypatch.setattr(auc, "_CHUNK", 37)
     again, same = pooled_auc_by_user(*halves)
-    assert (auc, again) == pytest.approx((share_of_pairs(scores[positive], scores[~positive]),) * 2)
+    assert (whole, again) == pytest.approx((share_of_pairs(scores[positive], scores[~positive]),) * 2)
     np.testing.assert_allclose(same, contributions)
-    assert same.mean() == pytest.approx(auc)
+    assert same.mean() == pytest.approx(whole)
 
 
 def test_with_many_users_intervals_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:

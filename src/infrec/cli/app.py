@@ -29,6 +29,7 @@ from infrec.cli import (
     serve,
 )
 from infrec.cli.interrupts import INTERRUPTED
+from infrec.cli.options import answers, option
 from infrec.errors import ConfigError, InfrecError
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -64,24 +65,21 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+        bool, option("--version", "Show the version and leave.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
 
 
-app.command("demo")(demo.demo)
+app.command()(demo.demo)
+for command in (
+    *(fit.fit, recommend.recommend, evaluate.evaluate, distill.distill, sample.sample),
+    *(audit.audit, export.export, reproduce.reproduce),
+):
+    app.command()(answers(command))
+app.command()(serve.serve)
+app.command()(answers(doctor.doctor))
 app.add_typer(datasets.app, name="datasets")
-app.command("fit")(fit.fit)
-app.command("recommend")(recommend.recommend)
-app.command("evaluate")(evaluate.evaluate)
-app.command("distill")(distill.distill)
-app.command("sample")(sample.sample)
-app.command("audit")(audit.audit)
-app.command("export")(export.export)
-app.command("reproduce")(reproduce.reproduce)
-app.command("serve")(serve.serve)
-app.command("doctor")(doctor.doctor)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -91,43 +89,59 @@ def run(argv: Sequence[str]) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_, **__: console.note(str(message))
-        return _run(argv, as_json)
+        try:
+            interrupts.begin()
+            # A command returns nothing; `typer.Exit` (--help, --version, or Ctrl-C) comes back as a number.
+            code = app(args=list(argv), prog_name="infrec", standalone_mode=False)
+            if code == INTERRUPTED:
+                raise KeyboardInterrupt
+            sys.stdout.flush()
+            return code if isinstance(code, int) else DONE
+        except BrokenPipeError:  # `infrec … | head`: the reader has what it wanted
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return DONE
+        except (Exception, KeyboardInterrupt) as error:
+            return _fail(error, as_json)
 
 
-def _run(argv: Sequence[str], as_json: bool) -> int:
-    try:
-        interrupts.begin()
-        # A command returns nothing; `typer.Exit` (--help, --version, or Ctrl-C) comes back as a number.
-        code = app(args=list(argv), prog_name="infrec", standalone_mode=False)
-        if code == INTERRUPTED:
-            return _fail(INTERRUPTED, "Interrupted", console.interruption(), as_json)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else DONE
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail(INTERRUPTED, "Interrupted", console.interruption(), as_json)
-    except BrokenPipeError:  # `infrec … | head`: the reader has what it wanted
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    except UsageError as error:
-        return _fail(USAGE, "UsageError", _usage(error, as_json), as_json, error)
-    except ConfigError as error:
-        return _fail(USAGE, type(error).__name__, str(error), as_json, error)
-    except (InfrecError, ClickError) as error:
-        return _fail(FAILED, type(error).__name__, str(error), as_json, error)
-    except OSError as error:
-        return _fail(FAILED, type(error).__name__, f"{error}.", as_json, error)
-    except MemoryError as error:
-        message = (
-            "memory ran out; close other programs, use a machine with more, or a smaller part of the data. "
-            "`infrec doctor` shows what is there."
-        )
-        return _fail(FAILED, "MemoryError", message, as_json, error)
-    except Exception as error:
-        what = " ".join(str(error).split()) or "no message"
-        message = (
-            f"this should not have happened ({type(error).__name__}: {what}); INFREC_DEBUG=1 shows where."
-        )
-        return _fail(FAILED, type(error).__name__, message, as_json, error)
+def _fail(error: BaseException, as_json: bool) -> int:
+    """Print the error as a sentence, or as JSON; its exit code."""
+    interrupted = interrupts.end()
+    code, message = _explained(error, as_json)
+    kind = "UsageError" if isinstance(error, UsageError) else type(error).__name__
+    if code != INTERRUPTED and os.environ.get("INFREC_DEBUG"):
+        traceback.print_exception(error, file=sys.stderr)
+    if interrupted or code == INTERRUPTED:  # whatever became of it on its way here
+        code, kind, message = INTERRUPTED, "Interrupted", console.interruption()
+    if as_json:
+        console.emit({"error": {"type": kind, "message": message}})
+    else:
+        console.err().print(f"[bold red]error: [/]{console.plain(message)}")
+    return code
+
+
+def _explained(error: BaseException, as_json: bool) -> tuple[int, str]:
+    """The exit code of an error and its sentence."""
+    match error:
+        case KeyboardInterrupt() | typer.Abort():
+            return INTERRUPTED, ""
+        case UsageError():
+            return USAGE, _usage(error, as_json)
+        case ConfigError():
+            return USAGE, str(error)
+        case InfrecError() | ClickError():
+            return FAILED, str(error)
+        case OSError():
+            return FAILED, f"{error}."
+        case MemoryError():
+            return FAILED, (
+                "memory ran out; close other programs, use a machine with more, or a smaller part of the "
+                "data. `infrec doctor` shows what is there."
+            )
+    what = " ".join(str(error).split()) or "no message"
+    return FAILED, (
+        f"this should not have happened ({type(error).__name__}: {what}); INFREC_DEBUG=1 shows where."
+    )
 
 
 def _usage(error: Exception, as_json: bool) -> str:
@@ -139,16 +153,3 @@ def _usage(error: Exception, as_json: bool) -> str:
     if context is None or as_json:
         return text
     return f"{text} Try: {context.command_path} --help"
-
-
-def _fail(code: int, kind: str, message: str, as_json: bool, error: BaseException | None = None) -> int:
-    interrupts.end()
-    if interrupts.came():  # whatever became of it on its way here
-        code, kind, message = INTERRUPTED, "Interrupted", console.interruption()
-    if error is not None and os.environ.get("INFREC_DEBUG"):
-        traceback.print_exception(error, file=sys.stderr)
-    if as_json:
-        console.emit({"error": {"type": kind, "message": message}})
-    else:
-        console.complain(message)
-    return code

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from infrec import drafts
 from infrec.cli import console, options
-from infrec.cli.options import Reading, reads_data
+from infrec.cli.options import Answer, Reading, argument, option, reads_data
 from infrec.errors import DataError
 from infrec.progress import Progress
 
@@ -22,53 +20,27 @@ if TYPE_CHECKING:
 PAGE, RECORD = "audit.html", "audit.json"
 
 
-ReleaseArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RELEASE",
-        help="What infrec distill, infrec sample or infrec fit wrote.",
-        show_default=False,
-    ),
-]
-AgainstOption = Annotated[
-    str,
-    typer.Option(
-        "--against",
-        metavar="DATA",
-        help="The log that it was made from, read the same way.",
-        show_default=False,
-    ),
-]
-ControlOption = Annotated[
-    str | None,
-    typer.Option("--control", metavar="DATA", help="People like those in the log who were not in it."),
-]
-ShadowsOption = Annotated[
-    int,
-    typer.Option(
-        "--shadows",
-        metavar="N",
-        min=0,
-        help="Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="DIR", help="Where the report goes. Default: RELEASE-audit."),
-]
-
-
 @reads_data
 def audit(
-    release: ReleaseArgument,
-    against: AgainstOption,
-    control: ControlOption = None,
-    shadows: ShadowsOption = 0,
-    out: OutOption = None,
+    release: Annotated[Path, argument("RELEASE", "What infrec distill, infrec sample or infrec fit wrote.")],
+    against: Annotated[str, option("--against DATA", "The log that it was made from, read the same way.")],
+    control: Annotated[
+        str | None, option("--control DATA", "People like those in the log who were not in it.")
+    ] = None,
+    shadows: Annotated[
+        int,
+        option(
+            "--shadows N",
+            "Shadow releases for the likelihood ratio; each costs a distillation. 16 is a good number.",
+            min=0,
+        ),
+    ] = 0,
+    out: Annotated[
+        Path | None, option("--out -o DIR", "Where the report goes. Default: RELEASE-audit.")
+    ] = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Attack a summary, a sample or a model: linkage, membership, reconstruction, beside a control group.
 
     The control are the users that [bold]infrec distill --set-aside[/] kept out, or those of --control. The
@@ -89,28 +61,28 @@ def audit(
     with console.bars() as progress:
         found = _audited(release, against, control, reading, shadows, seed, progress)
     words = paragraph(found)
-    record = json_.dumps({**found.as_dict(), "findings": words}, ensure_ascii=False, allow_nan=False)
-    drafts.write_text(out / RECORD, record)
+    measured = {**found.as_dict(), "findings": words}
+    drafts.write_text(out / RECORD, json_.dumps(measured, ensure_ascii=False, allow_nan=False))
     drafts.write_text(out / PAGE, html.render(page_of(found)))
     console.saved(out / PAGE)
     card = add_audit(release, found)
     document = {
         "release": str(release),
         "against": against,
-        **found.as_dict(),
-        "findings": words,
+        **measured,
         "leaks": found.leaks,
         "traces": found.traces,
         "report": str(out / PAGE),
         "card": None if card is None else str(card),
     }
-    if json:
-        console.emit(document)
-        return
-    console.out().print(words, soft_wrap=True)
-    for what, why in found.not_measured.items():
-        console.note(f"{what}: {why}")
-    console.out().print(f"Report: [bold]{out / PAGE}[/]", soft_wrap=True)
+
+    def show() -> None:
+        console.say(words)
+        for what, why in found.not_measured.items():
+            console.note(f"{what}: {why}")
+        console.say(f"Report: [bold]{out / PAGE}[/]")
+
+    return document, show
 
 
 def _audited(
@@ -125,6 +97,7 @@ def _audited(
     """Who was in, who was not, and everything that the attacks say of them."""
     from infrec.distillation import dp_accounting as promise
     from infrec.privacy import audit as attack
+    from infrec.splits import holdout
 
     released, about = opened(release)
     log = reading.load(against, progress)
@@ -133,9 +106,14 @@ def _audited(
         released = replace(released, remake=None)
     control_from = "users set aside at distillation"
     if control is not None:
-        others = reading.load(control, progress)
-        _note_shared(log, others)
-        aside, control_from = _cut(others, about, seed) if cut else others, "given"
+        aside, control_from = reading.load(control, progress), "given"
+        if shared := int((log.users.positions(aside.users.ids) >= 0).sum()):
+            console.note(
+                f"{shared:,} of the control's {aside.n_users:,} users have ids that are in --against too; a "
+                "control of people who were in the log hides what leaks, so check that they are others."
+            )
+        if cut:  # a longer history would tell the groups apart by itself
+            aside = holdout(aside, seed=int(about.get("seed", seed))).train
     return attack(
         released,
         members,
@@ -191,20 +169,3 @@ def _members(
         return split.train, None, True
     kept, aside = set_aside(split, rule["share"], rule["seed"])
     return kept.train, aside, True
-
-
-def _cut(log: Interactions, about: dict[str, Any], seed: int) -> Interactions:
-    """Given people, cut like the members: a longer history would tell the groups apart by itself."""
-    from infrec.splits import holdout
-
-    return holdout(log, seed=int(about.get("seed", seed))).train
-
-
-def _note_shared(log: Interactions, control: Interactions) -> None:
-    """Say so where the control may be the very people who went in: it would then hide every leak."""
-    shared = int((log.users.positions(control.users.ids) >= 0).sum())
-    if shared:
-        console.note(
-            f"{shared:,} of the control's {control.n_users:,} users have ids that are in --against too; a "
-            "control of people who were in the log hides what leaks, so check that they are others."
-        )

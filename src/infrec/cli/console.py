@@ -1,6 +1,7 @@
 """Output of commands: tables on standard output, notes and bars on standard error; or one JSON document.
 
-A distillation shows its loss, its validation, the best so far and the time left.
+A distillation shows its loss, its validation, the best so far and the time left. Directories that commands
+write to are checked before the work: nothing is lost, and nothing fails at the end.
 """
 
 from __future__ import annotations
@@ -8,9 +9,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from infrec import drafts
 from infrec.progress import Progress, silent
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal to draw on
+_OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "distillation")
 
 _saved: list[str] = []
 _began = time.perf_counter()
@@ -37,6 +42,7 @@ def elapsed() -> float:
     return time.perf_counter() - _began
 
 
+# ---- words -------------------------------------------------------------------------------------------------
 def out() -> Console:
     """Standard output. Tables keep their width when piped into a file or a pager."""
     from rich.console import Console
@@ -48,21 +54,39 @@ def err() -> Console:
     """Standard error: everything that is not the result."""
     from rich.console import Console
 
-    return Console(
-        file=sys.stderr, width=None if sys.stderr.isatty() else 110, highlight=False, soft_wrap=True
-    )
+    width = None if sys.stderr.isatty() else 110
+    return Console(file=sys.stderr, width=width, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A sentence of the result, as rich text."""
+    out().print(text, soft_wrap=True)
+
+
+def then(command: str) -> str:
+    """The command that a person may want to give next, as rich text."""
+    return f"[dim]Next: {plain(command)}[/]"
+
+
+def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), right: Sequence[str] = ()) -> None:
+    """Plain columns. Without a head, the first column names what stands in the second.
+
+    right: the columns that stand to the right, such as numbers.
+    """
+    from rich.table import Table
+
+    lines = Table(show_header=bool(head), header_style="bold", box=None, padding=(0, 2, 0, 0))
+    for at, name in enumerate(head or ("", "")):
+        style = None if head or at else "bold"
+        lines.add_column(name, justify="right" if name in right else "left", style=style, overflow="fold")
+    for row in rows:
+        lines.add_row(*(plain(cell) for cell in row))
+    out().print(lines)
 
 
 def note(text: str) -> None:
     """Something worth knowing that is not the result."""
     err().print(text, style="dim", markup=False)
-
-
-def complain(text: str) -> None:
-    """Print an error, in one sentence."""
-    console = err()
-    console.print("error: ", style="bold red", end="")
-    console.print(text, markup=False)
 
 
 def plain(text: object) -> str:
@@ -72,6 +96,14 @@ def plain(text: object) -> str:
     return escape(str(text))
 
 
+def emit(document: Mapping[str, Any]) -> None:
+    """The one JSON document of a command run with --json."""
+    text = json.dumps(drafts.plain(document), ensure_ascii=False, allow_nan=False, indent=2)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+# ---- what was saved, and where -----------------------------------------------------------------------------
 def saved(path: object) -> None:
     """Remember what is safely on disk, for the message of an interruption."""
     _saved.append(str(path))
@@ -88,16 +120,58 @@ def interruption() -> str:
     return f"interrupted; saved: {', '.join(_saved)}." if _saved else "interrupted; nothing was saved."
 
 
-def emit(document: Mapping[str, Any]) -> None:
-    """The one JSON document of a command run with --json."""
-    text = json.dumps(drafts.plain(document), ensure_ascii=False, allow_nan=False, indent=2)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+def check_out(out: Path, what: str) -> None:
+    """Refuse before the work what could not be saved after it; never replace another kind of thing."""
+    from infrec import artifacts
+
+    wrong = None
+    if out.exists() and not out.is_dir():
+        wrong = f"is a file; a {what} is a directory, give a new name."
+    elif out.is_dir() and any(out.iterdir()):
+        if (kind := artifacts.kind_of(out) or "directory of something else") != what:
+            wrong = f"is a {kind}, not a {what}; give a new name."
+        elif strange := artifacts.strangers(out):
+            wrong = (
+                f"also holds {strange[0]!r}, which infrec did not write and replacing it would lose; move "
+                "that away, or give a new name."
+            )
+    if wrong is not None:
+        raise typer.BadParameter(f"{out} {wrong}", param_hint="--out")
 
 
+def run_directory(out: Path) -> Path:
+    """Where the run keeps its checkpoints; removed in the end, so a folder with anything else is refused."""
+    place = out.with_name(f"{out.name}.run")
+    names = [one.name for one in place.iterdir()] if place.is_dir() else []
+    if strange := [name for name in names if not name.startswith(_OF_A_RUN)]:
+        raise typer.BadParameter(
+            f"{place}, where the run keeps its checkpoints, holds {strange[0]!r}, which no run wrote; move "
+            "it away, or give another name.",
+            param_hint="--out",
+        )
+    return place
+
+
+def check_card(place: Path) -> None:
+    """Refuse a directory beside the release that holds anything but an older card."""
+    from infrec.artifacts import CARD
+
+    strange = [one.name for one in place.iterdir() if one.name not in CARD] if place.is_dir() else []
+    if strange or (place.exists() and not place.is_dir()):
+        holds = f" holds {strange[0]!r}" if strange else " is a file"
+        raise typer.BadParameter(
+            f"{place}, where the card goes,{holds}; move it away, give another name, or use --no-card.",
+            param_hint="--out",
+        )
+
+
+# ---- how far the work is -----------------------------------------------------------------------------------
 @contextmanager
 def bars(*, enabled: bool = True) -> Iterator[Progress]:
-    """A progress callback that draws live bars on standard error; silent when nobody is looking."""
+    """A progress callback that draws live bars on standard error; silent when nobody is looking.
+
+    The fact `words` is shown as it is, any other with its name.
+    """
     if not enabled or not sys.stderr.isatty():
         yield silent
         return
@@ -107,18 +181,20 @@ def bars(*, enabled: bool = True) -> Iterator[Progress]:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=24),
         TimeElapsedColumn(),
-        TextColumn("[dim]{task.fields[facts]}"),
+        TextColumn("[dim]{task.fields[words]}"),
     )
     with Bars(*columns, console=err(), transient=True) as live:
         tasks: dict[str, Any] = {}
 
         def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
             if stage not in tasks:
-                tasks[stage] = live.add_task(stage, total=total, facts="")
-            words = "  ".join(f"{key} {_brief(value)}" for key, value in facts.items())
-            live.update(tasks[stage], completed=done, total=total, facts=words)
+                tasks[stage] = live.add_task(stage, total=total, words="")
+            words = "  ".join(
+                str(value) if key == "words" else f"{key} {_brief(value)}" for key, value in facts.items()
+            )
+            live.update(tasks[stage], completed=done, total=total, words=words)
 
         yield update
 
@@ -128,52 +204,40 @@ def _brief(value: object) -> str:
 
 
 @contextmanager
-def live_distillation(title: str) -> Iterator[Progress]:
-    """Loss, validation, best so far and time left: a bar on a terminal, else a line now and then."""
-    if not sys.stderr.isatty():
-        yield _progress_lines(title)
-        return
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
+def steps(title: str, describe: Callable[[str, str, dict[str, Any]], str | None]) -> Iterator[Progress]:
+    """The steps of a long run in words: beside a bar on a terminal, else on a line now and then.
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[words]}"),
-    )
-    with Bars(*columns, console=err(), transient=True) as bars:
-        task: Any = None
+    describe: The words for a stage, "12 of 300" and facts; None for stages that are not the run's own steps.
+    """
+    last = time.monotonic()
+    with bars() as draw:
 
         def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
-            nonlocal task
-            if (line := reached(stage, facts)) is not None:
-                bars.console.print(line, style="dim")
+            nonlocal last
+            if draw is silent and time.monotonic() - last < SECONDS_BETWEEN_LINES:
                 return
-            if task is None:
-                task = bars.add_task(title, total=total or 1, words="")
-            if total is not None and "loss" in facts:
-                bars.update(task, completed=done, total=total, words=progress_words(facts))
-            else:
-                bars.update(task, words=stage)
+            words = describe(stage, f"{done:.0f} of {total or 0:.0f}", facts)
+            if draw is not silent:
+                draw(title if words else f"  {stage}", done, total, **({"words": words} if words else facts))
+            elif words is not None:
+                last = time.monotonic()
+                note(f"{title}: {words}")
 
         yield update
 
 
-def _progress_lines(title: str) -> Progress:
-    last = time.monotonic()
+@contextmanager
+def live_distillation(title: str) -> Iterator[Progress]:
+    """Loss, validation, best so far and time left of each step, and the quality that was reached."""
+    with steps(title, step_words) as progress:
 
-    def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
-        nonlocal last
-        if (line := reached(stage, facts)) is not None:
-            note(line)
-        if "loss" in facts and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            note(f"{title}: step {done:.0f} of {total:.0f}, {progress_words(facts)}")
+        def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
+            if (line := reached(stage, facts)) is not None:
+                note(line)
+            else:
+                progress(stage, done, total, **facts)
 
-    return update
+        yield update
 
 
 def reached(stage: str, facts: dict[str, object]) -> str | None:
@@ -185,14 +249,16 @@ def reached(stage: str, facts: dict[str, object]) -> str | None:
     return f"{facts.get('users')} users: {100 * share:.1f} % of full-data quality, {wanted}"
 
 
-def progress_words(facts: dict[str, object]) -> str:
-    """The figures of a step in words; one that is not there yet is left out."""
+def step_words(stage: str, count: str, facts: dict[str, Any]) -> str | None:
+    """The figures of a distillation's step in words; one that is not there yet is left out."""
+    if "loss" not in facts:
+        return None
 
     def known(name: str) -> float | None:
         value = facts.get(name)
-        return float(value) if isinstance(value, int | float) and value == value and value >= 0 else None
+        return float(value) if isinstance(value, int | float) and value >= 0 else None  # nor NaN
 
-    parts = []
+    parts = [f"step {count}"]
     if (value := known("loss")) is not None:
         parts.append(f"loss {value:.4g}")
     if (value := known("validation")) is not None:

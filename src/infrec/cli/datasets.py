@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Reading, reads_data, report_lines
+from infrec.cli.options import Answer, Reading, answers, argument, option, reads_data, report_lines
 from infrec.report import numbers
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(json: options.Json = False) -> None:
+@answers
+def list_() -> Answer:
     """Registered datasets, and which of them are on this machine.
 
     [bold]Example[/]
@@ -33,26 +35,14 @@ def list_(json: options.Json = False) -> None:
       infrec datasets list
     """
     entries = describe()
-    if json:
-        console.emit({"datasets": entries})
-        return
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("name", "what", "here"):
-        table.add_column(column, overflow="fold")
-    for entry in entries:
-        table.add_row(entry["name"], entry["description"], entry["found"] or "[dim]–[/]")
-    console.out().print(table)
+    rows = [(entry["name"], entry["description"], entry["found"] or "–") for entry in entries]
+    return {"datasets": entries}, partial(console.table, rows, ("name", "what", "here"))
 
 
 @app.command()
+@answers
 @reads_data
-def stats(
-    data: options.Data,
-    reading: Reading = Reading(),
-    json: options.Json = False,
-) -> None:
+def stats(data: options.Data, reading: Reading = Reading()) -> Answer:
     """The data in figures: users, items, interactions, how they are spread, and what was dropped.
 
     [bold]Examples[/]
@@ -63,17 +53,14 @@ def stats(
     with console.bars() as progress:
         log = reading.load(data, progress)
     document = {"dataset": data, **summary(log)}
-    if json:
-        console.emit(document)
-    else:
-        _show_stats(document)
+    return document, partial(_show_stats, document)
 
 
 @app.command()
+@answers
 def download(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from [bold]infrec datasets list[/].")],
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Fetch a dataset from its publisher into the cache: resumable, checked, atomic.
 
     [bold]Example[/]
@@ -88,27 +75,19 @@ def download(
         path = datasets.download(name, progress)
     console.saved(path)
     n_bytes = path.stat().st_size
-    if json:
-        console.emit({"dataset": name, "path": str(path), "bytes": n_bytes})
-    else:
-        console.out().print(
-            f"{name} is in [bold]{console.plain(path)}[/] ({numbers.size(n_bytes)}).", soft_wrap=True
-        )
+    words = f"{name} is in [bold]{console.plain(path)}[/] ({numbers.size(n_bytes)})."
+    return {"dataset": name, "path": str(path), "bytes": n_bytes}, words
 
 
 @app.command()
+@answers
 def generate(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="PATH", help="Parquet file to write.", show_default=False)
-    ],
-    users: Annotated[int, typer.Option("--users", min=1, help="How many users.")] = 1000,
-    items: Annotated[int, typer.Option("--items", min=2, help="How many items.")] = 500,
-    interactions: Annotated[
-        int, typer.Option("--interactions", min=1, help="How many interactions.")
-    ] = 40000,
+    out: Annotated[Path, option("--out -o PATH", "Parquet file to write.")],
+    users: Annotated[int, option("--users", "How many users.", min=1)] = 1000,
+    items: Annotated[int, option("--items", "How many items.", min=2)] = 500,
+    interactions: Annotated[int, option("--interactions", "How many interactions.", min=1)] = 40000,
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Make a realistic log: long-tailed popularity and activity, tastes that a good model finds.
 
     The same seed makes the same log; memory stays bounded, however many interactions.
@@ -124,42 +103,25 @@ def generate(
             out, users=users, items=items, interactions=interactions, seed=seed, progress=progress
         )
     console.saved(path)
-    document = {
-        "users": users,
-        "items": items,
-        "interactions": interactions,
-        "seed": seed,
-        "out": str(path),
-        "bytes": path.stat().st_size,
-        "seconds": console.elapsed(),
-    }
-    if json:
-        console.emit(document)
-        return
-    console.out().print(
+    n_bytes = path.stat().st_size
+    sizes = {"users": users, "items": items, "interactions": interactions, "seed": seed}
+    document = {**sizes, "out": str(path), "bytes": n_bytes, "seconds": console.elapsed()}
+    return document, (
         f"{interactions:,} interactions of {users:,} users with {items:,} items in "
-        f"[bold]{console.plain(path)}[/] ({numbers.size(path.stat().st_size)}), their titles beside it.",
-        soft_wrap=True,
+        f"[bold]{console.plain(path)}[/] ({numbers.size(n_bytes)}), their titles beside it."
     )
 
 
 @app.command()
+@answers
 @reads_data
 def prepare(
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A file, a directory of Parquet or a registered name, of any size.",
-            show_default=False,
-        ),
+        str, argument("SOURCE", "A file, a directory of Parquet or a registered name, of any size.")
     ],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the dataset goes.", show_default=False)
-    ],
+    out: Annotated[Path, option("--out -o DIR", "Where the dataset goes.")],
     reading: Reading = Reading(),
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Turn a log of any size into a dataset partitioned by user, in bounded memory.
 
     DIR is then DATA for every command. It appears when it is complete; until then an older one stays.
@@ -193,16 +155,17 @@ def prepare(
         "seconds": console.elapsed(),
         "peak_rss_mb": machine.peak_rss_mb(),
     }
-    if json:
-        console.emit(document)
-        return
-    for line in report_lines(found.report):
-        console.note(line)
-    console.out().print(
-        f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} items "
-        f"in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, {numbers.size(n_bytes)}).",
-        soft_wrap=True,
-    )
+
+    def show() -> None:
+        for line in report_lines(found.report):
+            console.note(line)
+        console.say(
+            f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} "
+            f"items in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, "
+            f"{numbers.size(n_bytes)})."
+        )
+
+    return document, show
 
 
 def describe() -> list[dict[str, Any]]:
@@ -254,36 +217,21 @@ def _spread(counts: NDArray[np.int64]) -> dict[str, float]:
 
 
 def _show_stats(document: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_column(style="bold")
-    table.add_column()
-    table.add_row("dataset", console.plain(document["dataset"]))
-    for key in ("users", "items", "interactions"):
-        table.add_row(key, f"{document[key]:,}")
-    table.add_row("density", f"{100 * document['density']:.3g} %")
-    for key, what in (("per_user", "per user"), ("per_item", "per item")):
+    rows = {"dataset": document["dataset"]}
+    rows |= {key: f"{document[key]:,}" for key in ("users", "items", "interactions")}
+    rows["density"] = f"{100 * document['density']:.3g} %"
+    for key in ("per_user", "per_item"):
         spread = document[key]
-        table.add_row(
-            what,
-            f"{spread['min']:,} to {spread['max']:,}, median {spread['median']:,}, mean {spread['mean']:.1f}",
-        )
+        least, most, middle = (f"{spread[name]:,}" for name in ("min", "max", "median"))
+        rows[key.replace("_", " ")] = f"{least} to {most}, median {middle}, mean {spread['mean']:.1f}"
     if document["split"]:
-        table.add_row(
-            "own split", ", ".join(f"{name} {count:,}" for name, count in document["split"].items())
-        )
-    has = [
-        what
-        for key, what in (("titles", "titles"), ("times", "times"), ("weighted", "weights"))
-        if document[key]
-    ]
-    table.add_row("also has", ", ".join(has) or "–")
+        rows["own split"] = ", ".join(f"{name} {count:,}" for name, count in document["split"].items())
+    has = {"titles": "titles", "times": "times", "weighted": "weights"}
+    rows["also has"] = ", ".join(word for key, word in has.items() if document[key]) or "–"
     if document["read"]:
         read = document["read"]
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in read["dropped"].items() if count)
-        table.add_row(
-            "rows",
-            f"{read['rows']:,}, of which {read['kept']:,} count" + (f"; not: {dropped}" * bool(dropped)),
+        rows["rows"] = f"{read['rows']:,}, of which {read['kept']:,} count" + f"; not: {dropped}" * bool(
+            dropped
         )
-    console.out().print(table)
+    console.table(rows.items())

@@ -5,28 +5,28 @@
 
 from __future__ import annotations
 
+import json as json_
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from infrec.cli import console, options
-from infrec.cli.options import Reading
+from infrec.cli.options import Reading, option
 from infrec.cli.serve import need_extra
 from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
-    from infrec.evaluation.card_records import Card
-    from infrec.evaluation.comparison import Comparison, Example
+    from infrec.evaluation.comparison import Comparison, Example, Reason
+    from infrec.evaluation.fidelity import Card
 
 MODELS = ("infinite-ae", "ease", "poprec")
+ABOUT = "[bold]infrec demo[/]: invented films, and invented people who like some of them"
 SYNTHETIC, STEPS = 50, 300  # users of the summary, and steps to make it: a few seconds
-
 
 NEXT = (
     ("infrec demo --serve", "the page: click films, see recommendations and reasons"),
@@ -38,19 +38,14 @@ NEXT = (
 )
 
 
-OutOption = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")]
-ServeOption = Annotated[
-    bool, typer.Option("--serve", help="Instead of a report, open the page that recommends as you click.")
-]
-PortOption = Annotated[
-    int, typer.Option("--port", min=0, max=65535, help="Where --serve listens; 0 takes a free port.")
-]
-
-
 def demo(
-    out: OutOption = Path("infrec-demo"),
-    serve: ServeOption = False,
-    port: PortOption = 8000,
+    out: Annotated[Path, option("--out -o DIR", "Where the report goes.")] = Path("infrec-demo"),
+    serve: Annotated[
+        bool, option("--serve", "Instead of a report, open the page that recommends as you click.")
+    ] = False,
+    port: Annotated[
+        int, option("--port", "Where --serve listens; 0 takes a free port.", min=0, max=65535)
+    ] = 8000,
     seed: options.Seed = 42,
     json: options.Json = False,
 ) -> None:
@@ -61,25 +56,31 @@ def demo(
       infrec demo
       infrec demo --serve
     """
+    from infrec import drafts
     from infrec.evaluation.comparison import compare_models
+    from infrec.report import html
+    from infrec.report.comparison import document
 
     if serve:
-        _serve(out, seed, port, json, users=SYNTHETIC, steps=STEPS)
+        _serve(out, seed, port, json)
     if not json:
-        console.out().print(
-            "[bold]infrec demo[/]: invented films, and invented people who like some of them\n"
-        )
+        console.say(f"{ABOUT}\n")
     with console.bars() as progress:
         log = Reading().load("demo", progress)
         record = compare_models(
             log, MODELS, dataset="demo", seed=seed, facts={"command": "infrec demo"}, progress=progress
         )
         record = replace(record, card=distilled(log, out / "summary", seed, progress))
-    path = write(record, out)
+    page = out / "report.html"
+    text = json_.dumps(record.as_dict(), ensure_ascii=False, indent=1)
+    drafts.write_text(out / "record.json", text)
+    console.saved(out / "record.json")
+    drafts.write_text(page, html.render(document(record)))
+    console.saved(page)
     if json:
-        console.emit({"report": str(path), **record.as_dict(), "seconds": {"total": console.elapsed()}})
+        console.emit({"report": str(page), **record.as_dict(), "seconds": {"total": console.elapsed()}})
     else:
-        _show(record, path)
+        _show(record, page)
 
 
 def distilled(log: Interactions, out: Path, seed: int, progress: Progress) -> Card:
@@ -98,91 +99,71 @@ def distilled(log: Interactions, out: Path, seed: int, progress: Progress) -> Ca
     return record
 
 
-# ---- showing -------------------------------------------------------------------------------------
-def write(record: Comparison, out: Path) -> Path:
-    """The report and the record it was made from; each appears only when it is whole."""
-    import json
-
-    from infrec import drafts
-    from infrec.report import html
-    from infrec.report.comparison import document
-
-    for name, text in (
-        ("record.json", json.dumps(record.as_dict(), ensure_ascii=False, indent=1)),
-        ("report.html", html.render(document(record))),
-    ):
-        drafts.write_text(out / name, text)
-        console.saved(out / name)
-    return out / "report.html"
-
-
 def _show(record: Comparison, path: Path) -> None:
     from infrec.report import terminal
     from infrec.report.comparison import headline, table
     from infrec.report.figures import available
     from infrec.report.html import NO_PLOTS
 
-    out = console.out()
     caption = (
         f"{record.users:,} users × {record.items:,} films, {record.interactions:,} interactions; "
         "on held-out interactions; 95 % bootstrap intervals; HR, NDCG, PSP and coverage in %"
     )
-    out.print(terminal.table(table(record.models, caption)))
-    out.print(headline(record) + "\n", soft_wrap=True, markup=False)
+    console.out().print(terminal.table(table(record.models, caption)))
+    console.say(console.plain(headline(record)) + "\n")
     if record.card is not None:
         _show_summary(record.card, path.parent / "summary")
     if record.example is not None:
         _show_example(record.example)
     if not available():
         console.note(NO_PLOTS)
-    out.print(f"\nThe report with plots: [bold]{console.plain(path.resolve())}[/]", soft_wrap=True)
-    out.print(f"Done in {numbers.seconds(console.elapsed())}. Next:\n", style="dim")
+    console.say(f"\nThe report with plots: [bold]{console.plain(path.resolve())}[/]")
+    console.say(f"[dim]Done in {numbers.seconds(console.elapsed())}. Next:[/]\n")
     for command, what in NEXT:
-        out.print(f"  [cyan]{command:<68}[/][dim]{what}[/]", soft_wrap=True)
+        console.say(f"  [cyan]{command:<68}[/][dim]{what}[/]")
 
 
 def _show_summary(record: Card, folder: Path) -> None:
     from infrec.report import terminal
     from infrec.report.card import PAGE, fidelity_table, headline
 
-    out = console.out()
     full, small = record.full, record.summary
-    out.print(
+    console.say(
         f"[bold]Distilled[/]: {full.users:,} users with {full.interactions:,} interactions became "
         f"{small.users:,} synthetic users with {small.interactions:,}, in "
-        f"{numbers.seconds(record.seconds['distilling'])}.",
-        soft_wrap=True,
+        f"{numbers.seconds(record.seconds['distilling'])}."
     )
-    out.print(terminal.table(fidelity_table(record)))
-    out.print(headline(record), soft_wrap=True, markup=False)
-    out.print(f"Its card: [bold]{console.plain((folder / PAGE).resolve())}[/]\n", soft_wrap=True)
+    console.out().print(terminal.table(fidelity_table(record)))
+    console.say(console.plain(headline(record)))
+    console.say(f"Its card: [bold]{console.plain((folder / PAGE).resolve())}[/]\n")
 
 
 def _show_example(example: Example) -> None:
-    from rich.markup import escape
     from rich.padding import Padding
 
-    out = console.out()
-    liked = ", ".join(example.history[:6])
-    more = len(example.history) - 6
+    def reasons(found: Sequence[Reason]) -> str:
+        return ", ".join(
+            f"{console.plain(one.label)} ({numbers.signed(one.contribution, 3)})" for one in found
+        )
+
+    out, plain = console.out(), console.plain
+    liked, more = ", ".join(example.history[:6]), len(example.history) - 6
     out.print(
-        f"User [bold]{escape(example.user)}[/] liked {escape(liked)}"
+        f"User [bold]{plain(example.user)}[/] liked {plain(liked)}"
         + (f" and {more} more" if more > 0 else "")
     )
     out.print(f"{numbers.label(example.model)} recommends:\n")
     for rec in example.recommended:
         hit = "  [green]✓ held out: they did choose it[/]" if rec.held_out else ""
-        out.print(f"  [bold]{rec.rank}. {escape(rec.label)}[/]  [dim]score {rec.score:.3f}[/]{hit}")
-        own = ", ".join(f"{escape(r.label)} ({numbers.signed(r.contribution, 3)})" for r in rec.items)
-        others = ", ".join(f"{escape(r.label)} ({numbers.signed(r.contribution, 3)})" for r in rec.users)
+        out.print(f"  [bold]{rec.rank}. {plain(rec.label)}[/]  [dim]score {rec.score:.3f}[/]{hit}")
         rest = (
             f"the others {numbers.signed(rec.rest, 3)}, without a history {numbers.signed(rec.baseline, 3)}"
         )
-        out.print(Padding(f"because you liked {own}; {rest}", (0, 0, 0, 5)))
-        out.print(Padding(f"[dim]users like you: {others}[/]", (0, 0, 0, 5)))
+        out.print(Padding(f"because you liked {reasons(rec.items)}; {rest}", (0, 0, 0, 5)))
+        out.print(Padding(f"[dim]users like you: {reasons(rec.users)}[/]", (0, 0, 0, 5)))
 
 
-def _serve(out: Path, seed: int, port: int, json: bool, *, users: int, steps: int) -> None:
+def _serve(out: Path, seed: int, port: int, json: bool) -> None:
     """Fit on all users, distil a few synthetic ones, and become the server of both."""
     need_extra()
     from infrec.distillation import distill
@@ -190,21 +171,18 @@ def _serve(out: Path, seed: int, port: int, json: bool, *, users: int, steps: in
     from infrec.serve import Settings, bind
     from infrec.splits import holdout
 
+    full, small = out / "full", out / "distilled"
     bind(Settings(port=port)).close()  # a port that is taken is said now, not after the work
     if not json:
-        console.out().print(
-            "[bold]infrec demo[/]: invented films, and invented people who like some of them; "
-            f"fitting on all of them, and distilling them into {users} synthetic people"
-        )
+        console.say(f"{ABOUT}; fitting on all of them, and distilling them into {SYNTHETIC} synthetic people")
     with console.bars() as progress:
         log = Reading().load("demo", progress)
-        InfiniteAE().fit(log, progress=progress).save(out / "full")
-        console.saved(out / "full")
-        distill(holdout(log, seed=seed), users=users, steps=steps, seed=seed, progress=progress).save(
-            out / "distilled"
-        )
-        console.saved(out / "distilled")
-    words = [f"full={out / 'full'}", f"distilled={out / 'distilled'}", "--port", str(port), "--quiet"]
+        InfiniteAE().fit(log, progress=progress).save(full)
+        console.saved(full)
+        split = holdout(log, seed=seed)
+        distill(split, users=SYNTHETIC, steps=STEPS, seed=seed, progress=progress).save(small)
+        console.saved(small)
+    words = [f"full={full}", f"distilled={small}", "--port", str(port), "--quiet"]
     words += ["--json"] if json else ["--open"]
     sys.stdout.flush()
     # Another program in this process: distilling has started JAX, and the server must be without it.

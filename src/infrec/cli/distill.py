@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from infrec.cli import console, options, outputs
-from infrec.cli.interrupts import ends_on_sigterm
-from infrec.cli.options import Processes, Reading, Shown, Source, reads_data
+from infrec.cli import console, options
+from infrec.cli.options import Answer, Processes, Reading, Shown, Source, option, reads_data
 from infrec.distillation.settings import DistillSettings, Promise, SummarySize, search_grid
 from infrec.errors import DataError
 from infrec.report import numbers
@@ -19,7 +20,7 @@ from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
-    from infrec.evaluation.card_records import Card
+    from infrec.evaluation.fidelity import Card
     from infrec.splits import Split
 
 _SIZE, _HOW, _PEOPLE = "Size", "How", "Privacy"
@@ -69,41 +70,28 @@ class MethodOptions(Settings):
 )
 def distill(
     data: options.Data,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="DIR", help="Where to save the summary.", show_default=False),
-    ],
+    out: Annotated[Path, option("--out -o DIR", "Where to save the summary.")],
     given: dict[str, Any] = {},  # noqa: B006 (replaced by options)
     size: SummarySize = SummarySize(),
     method: MethodOptions = MethodOptions(),
     set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Any other setting, such as rate=0.02; repeatable.",
-            rich_help_panel=_HOW,
-        ),
+        list[str] | None, option("--set KEY=VALUE", "Any other setting, such as rate=0.02; repeatable.", _HOW)
     ] = None,
     previous: Annotated[
         Path | None,
-        typer.Option(
-            "--continue",
-            metavar="SUMMARY",
-            help="Carry this summary on: it and DATA, the new log, become one within its size.",
-            rich_help_panel=_HOW,
+        option(
+            "--continue SUMMARY",
+            "Carry this summary on: it and DATA, the new log, become one within its size.",
+            _HOW,
         ),
     ] = None,
     privacy: Promise = Promise(),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
-    no_card: Annotated[
-        bool, typer.Option("--no-card", help="Do not measure fidelity and write no card.")
-    ] = False,
+    resume: Annotated[bool, option("--resume", "Go on with a run that was interrupted.")] = False,
+    no_card: Annotated[bool, option("--no-card", "Do not measure fidelity and write no card.")] = False,
     processes: Processes = Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer | None:
     """Distil the train part of a log into a few synthetic users, on which models trained are nearly as good.
 
     DIR then holds a summary that [bold]infrec evaluate --train-on[/] and [bold]infrec export[/] read.
@@ -117,27 +105,27 @@ def distill(
       infrec distill ml-1m --epsilon 8 --delta 1e-6 --set-aside 0.1 --out guarded
       srun infrec distill prepared --users 500 --set batch=4096 --distributed --out summary
     """
+    from infrec.checkpoints import on_signals
+
     _check_usage(given, size, method, privacy, processes, previous)
-    outputs.check(out, "summary")
-    place = outputs.run_directory(out)
+    console.check_out(out, "summary")
+    place = console.run_directory(out)
     run, before = _run_settings(given, size, method, privacy, set_, previous, seed)
     source = Source(data, reading, before, privacy.set_aside, seed)
     work = _Work(data, out, place, source, run, resume, with_card=not no_card)
     if work.promised and work.with_card:
-        outputs.check_card(work.home)
-    with ends_on_sigterm():
+        console.check_card(work.home)
+    with on_signals(signal.default_int_handler, signal.SIGTERM):  # SIGTERM ends it as Ctrl-C does
         summary = work.together(processes) if processes.distributed else work.alone(method.search)
         if summary is None:  # another process of the team saves it
-            return
+            return None
         work.write_card(summary)
         shutil.rmtree(place, ignore_errors=True)
     if work.promised:
         stays = f"; {work.home} has exact figures of the real users and stays with you" if work.page else ""
         console.note(f"{out} may leave the house, all of it is covered by ε and δ{stays}.")
-    if json:
-        console.emit(_document(work, summary, previous, method.search))
-    else:
-        _show(summary, work, reading.again(data, seed))
+    document = _document(work, summary, previous, method.search)
+    return document, partial(_show, summary, work, reading.again(data, seed))
 
 
 def _check_usage(
@@ -332,8 +320,6 @@ class _Work:
 
 def _document(work: _Work, summary: Summary, previous: Path | None, search: bool) -> dict[str, Any]:
     """The JSON document of design.md's contract."""
-    from infrec.evaluation import fidelity
-
     about = summary.about
     facts = ("mode", "start", "steps", "best_step", "seconds", "ms_per_step")
     return {
@@ -343,7 +329,7 @@ def _document(work: _Work, summary: Summary, previous: Path | None, search: bool
         "discrete": summary.discrete,
         **{name: about[name] for name in facts},
         "bytes": summary.bytes,
-        "fidelity": {} if work.card is None else fidelity.document(work.card.fidelity),
+        "fidelity": {} if work.card is None else work.card.by_model(),
         "validation": about["validation"],
         "reg": summary.reg,
         "seed": work.source.seed,
@@ -365,12 +351,10 @@ def _show(summary: Summary, work: _Work, data: str) -> None:
     about = summary.about
     kind = "interactions" if summary.discrete else "fractional interactions"
     best = f", the best of them {about['best_step']:,}" if about["validation"] else ""
-    screen = console.out()
-    screen.print(
+    console.say(
         f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "
         f"{numbers.seconds(about['seconds'])} ({about['steps']:,} steps{best}), "
-        f"{numbers.size(summary.bytes)} in [bold]{console.plain(work.out)}[/].",
-        soft_wrap=True,
+        f"{numbers.size(summary.bytes)} in [bold]{console.plain(work.out)}[/]."
     )
     target = about.get("target")
     if target and not target["reached"]:
@@ -378,8 +362,6 @@ def _show(summary: Summary, work: _Work, data: str) -> None:
             f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
         )
     if work.card is not None:
-        screen.print(terminal.table(fidelity_table(work.card)))
-        screen.print(f"Card: [bold]{console.plain(work.page)}[/]", soft_wrap=True)
-    screen.print(
-        f"Next: infrec evaluate {data} --train-on {work.out}", style="dim", soft_wrap=True, markup=False
-    )
+        console.out().print(terminal.table(fidelity_table(work.card)))
+        console.say(f"Card: [bold]{console.plain(work.page)}[/]")
+    console.say(console.then(f"infrec evaluate {data} --train-on {work.out}"))

@@ -2,6 +2,11 @@
 
 A fit reads its own partitions only. A distillation reads the whole log in every process, sparse, and makes
 dense only its own part of each step's users.
+
+JAX's runtime ends a process on the spot when another one of the job is gone: no Python code runs any more,
+and what stands on the terminal is a stack of C++ calls. So the work is done by a child that prints nothing;
+this process draws its progress, hands on its result or its error, and has a sentence ready should it just
+end. When this process is killed, the child ends as well.
 """
 
 from __future__ import annotations
@@ -12,28 +17,33 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import typer
 
 from infrec import artifacts, machine
-from infrec.cli import child_process, console, launchers
+from infrec.checkpoints import asked_to_stop
+from infrec.cli import console, launchers, options
 from infrec.errors import InfrecError
-from infrec.kernels.collectives import Team, lost
+from infrec.kernels.collectives import JaxProcesses, SingleProcess, Team, lost
 from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
     from infrec.cli.options import Processes, Source
 
+Result = TypeVar("Result")
+SECONDS_TO_MEET = 120
+SECONDS_OF_SILENCE = 20  # after which a process that sends no heartbeat counts as gone
+SECONDS_TO_LEAVE = 30.0
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_ARENA_MAX": "2"}
+
 
 def fit(
-    data: str,
-    out: Path,
-    settings: Mapping[str, Any],
-    centres: str | None,
-    processes: Processes,
+    data: str, out: Path, settings: dict[str, Any], centres: str | None, processes: Processes
 ) -> dict[str, Any] | None:
     """The document of a fit on the first process; None on the others, whose part is then done."""
     from infrec.data.partitioned import KIND
@@ -44,10 +54,9 @@ def fit(
             f"`infrec datasets prepare {data} --out prepared`.",
             param_hint="DATA",
         )
-    here = _place(processes)
-    arguments = {"data": data, "out": out, "settings": dict(settings), "centres": centres, "here": here}
+    here = launchers.place(os.environ, **processes.given())
     with console.bars(enabled=here.index == 0) as progress:
-        return run_member(_fit, arguments, here, progress)
+        return run_member(partial(_fit, data, out, settings, centres, here), here, progress)
 
 
 def _fit(
@@ -61,7 +70,7 @@ def _fit(
     """Meet the others, fit, and on the first process save."""
     watch = Stopwatch()
     with watch("meet"):
-        team = _met(here, progress)
+        team = join(here, progress)
     from infrec.data.partitioned import PartitionedLog
     from infrec.models import InfiniteAE
 
@@ -80,58 +89,30 @@ def _fit(
         model = model.with_about(processes=processes, launcher=here.launcher)
         if here.index == 0:
             model.save(out)
-        _part(team, here)
+        leave(team, here)
     if here.index:
         return None
-    return {
-        "selected": dict(model.selected),
-        "about": model.about,
-        "candidates": [
-            {"settings": dict(c.settings), "score": c.score, "error": c.error} for c in model.candidates
-        ],
-        "users": len(dataset.users),
-        "items": len(dataset.items),
-        "interactions": int(dataset.manifest["interactions"]),
-        "seconds": watch.seconds,
-        "peak_rss_mb": machine.peak_rss_mb(),
-        "device": machine.device(),
-    }
-
-
-def _place(processes: Processes) -> launchers.Place:
-    """Where this process stands, as its options or its launcher say."""
-    return launchers.place(
-        os.environ,
-        coordinator=processes.coordinator,
-        processes=processes.processes,
-        index=processes.index,
-    )
+    sizes = (len(dataset.users), len(dataset.items), int(dataset.manifest["interactions"]))
+    return options.fit_document(model, *sizes, watch.seconds)
 
 
 def distill(
-    source: Source,
-    run: Mapping[str, Any],
-    out: Path,
-    place: Path,
-    resume: bool,
-    processes: Processes,
+    source: Source, run: dict[str, Any], out: Path, place: Path, resume: bool, processes: Processes
 ) -> dict[str, Any] | None:
     """The document of a distillation on the first process, once its summary is in `out`; None on the others.
 
     place: where the first one keeps checkpoints.
     """
-    here = _place(processes)
-    arguments = {
-        "source": source, "run": dict(run), "out": out, "place": place, "resume": resume, "here": here,
-    }  # fmt: skip
+    here = launchers.place(os.environ, **processes.given())
     with (
         console.live_distillation("distil") if here.index == 0 else nullcontext(silent) as progress,
-        passed_on() as signals,
+        asked_to_stop(end_children) as stop,
     ):
         try:
-            found = run_member(_distill, arguments, here, progress)
+            work = partial(_distill, source, run, out, place, resume, here)
+            found = run_member(work, here, progress)
         except InfrecError:
-            if signals:  # it ended because it was told to
+            if stop.is_set():  # it ended because it was told to
                 raise KeyboardInterrupt from None
             raise
     if found is not None and "stopped" in found:
@@ -152,10 +133,9 @@ def _distill(
     """Meet the others, distil, and on the first process save."""
     if hasattr(os, "setpgrp"):
         os.setpgrp()  # Ctrl-C is for the parent, which passes on that this is to end
-    team = _met(here, progress)
+    team = join(here, progress)
     import jax
 
-    from infrec.cli import options
     from infrec.distillation import Interrupted
     from infrec.distillation import distill as make
 
@@ -163,7 +143,7 @@ def _distill(
     try:
         summary = make(source.split(log), **run, run_directory=place, resume=resume, progress=progress)
     except Interrupted as stopped:  # all of them at the same step
-        _part(team, here)
+        leave(team, here)
         return {"stopped": str(stopped)}
     except jax.errors.JaxRuntimeError as failure:
         if here.count == 1 or "RESOURCE_EXHAUSTED" in str(failure):
@@ -172,63 +152,52 @@ def _distill(
     told = everybody(team, {"peak_rss_mb": machine.peak_rss_mb()})
     if here.index == 0:
         source.noted(summary).save(out)
-    _part(team, here)
-    return {"processes": told, "notes": options.what_was_read(log)} if here.index == 0 else None
+    leave(team, here)
+    return {"processes": told, "notes": options.report_lines(log.report)} if here.index == 0 else None
 
 
-def run_member(
-    work: Callable[..., dict[str, Any] | None],
-    arguments: Mapping[str, Any],
-    here: launchers.Place,
-    progress: Progress,
-) -> dict[str, Any] | None:
-    """`work` in a child. What its sudden end means depends on whether it had met the others."""
-    met = False
+# ---- the other processes -----------------------------------------------------------------------------------
+def join(here: launchers.Place, progress: Progress = silent) -> Team:
+    """Meet the other processes (`jax.distributed`); before anything else of JAX is used."""
+    team: Team = SingleProcess()
+    if here.count > 1:
+        import jax
 
-    def told(stage: str, done: float, total: float | None = None, **facts: object) -> None:
-        nonlocal met
-        met = True
-        progress(stage, done, total, **facts)
-
-    return child_process.run_in_child(
-        work, arguments, progress=told, ended=lambda: lost() if met else launchers.unmet(here)
-    )
-
-
-def _met(here: launchers.Place, progress: Progress) -> Team:
-    team = launchers.join(here)
+        try:
+            jax.distributed.initialize(
+                here.coordinator,
+                here.count,
+                here.index,
+                local_device_ids=here.device,
+                cluster_detection_method="deactivate",
+                initialization_timeout=SECONDS_TO_MEET,
+                heartbeat_timeout_seconds=SECONDS_OF_SILENCE,
+                shutdown_timeout_seconds=SECONDS_OF_SILENCE,
+            )
+        except (RuntimeError, ValueError) as failure:
+            raise InfrecError(unmet(here, " ".join(str(failure).split())[:160])) from failure
+        team = JaxProcesses()
+        team.all_sum(np.zeros(1))  # every connection is made now, so that one that breaks is noticed at once
     progress("meet the other processes", here.count, here.count)
     return team
 
 
-@contextmanager
-def passed_on() -> Iterator[list[int]]:
-    """SIGTERM and the first Ctrl-C tell the child to end, which then saves; those that came are collected."""
-    came: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield came  # only the main thread may set handlers
-        return
-
-    def tell(number: int, _: object) -> None:
-        if came and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        came.append(number)
-        for child in multiprocessing.active_children():
-            child.terminate()
-
-    before = {number: signal.signal(number, tell) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield came
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+def unmet(here: launchers.Place, why: str = f"waited {SECONDS_TO_MEET} s") -> str:
+    """The error message of a process that the others did not join."""
+    return (
+        f"process {here.index} of {here.count} did not meet the others at {here.coordinator} ({why}); check "
+        "that all were started, with the same --coordinator, and that its port is free and reachable."
+    )
 
 
-def _part(team: Team, here: launchers.Place) -> None:
-    """Leave when all are done: what is saved is there then, whoever else is not."""
+def leave(team: Team, here: launchers.Place) -> None:
+    """Part when all are done: what is saved is there then, whoever else is not."""
     with suppress(*([InfrecError] if here.index == 0 else [])):
         team.all_sum(np.zeros(1))  # nobody leaves before
-        launchers.leave(here)
+        if here.count > 1:
+            import jax
+
+            jax.distributed.shutdown()
 
 
 def everybody(team: Team, own: Mapping[str, float]) -> list[dict[str, float]]:
@@ -240,3 +209,94 @@ def everybody(team: Team, own: Mapping[str, float]) -> list[dict[str, float]]:
         | {name: value if name.endswith("_mb") else int(value) for name, value in zip(own, row, strict=True)}
         for index, row in enumerate(rows.tolist())
     ]
+
+
+# ---- the child that does the work --------------------------------------------------------------------------
+def run_member(work: Callable[..., Result], here: launchers.Place, progress: Progress) -> Result:
+    """`work(progress=…)` in a child; its result, or its error.
+
+    What its sudden end means depends on whether it had met the others, which its first progress says.
+    """
+    fresh = multiprocessing.get_context("spawn")  # never forked: JAX may have started threads here
+    ours, theirs = fresh.Pipe()
+    child = fresh.Process(target=_child, args=(theirs, work), daemon=True)
+    with _returning_memory():
+        child.start()
+    theirs.close()
+    met = False
+    try:
+        with suppress(EOFError):
+            while (message := ours.recv())[0] == "progress":
+                met = True
+                progress(*message[1], **message[2])
+            child.join(SECONDS_TO_LEAVE)
+            kind, value = message
+            if kind == "failed":
+                raise value
+            return value
+        child.join(SECONDS_TO_LEAVE)
+    finally:
+        if child.is_alive():
+            child.kill()
+            child.join()
+    if child.exitcode == -signal.SIGKILL:
+        raise InfrecError("the process that did the work was killed, most likely for lack of memory.")
+    raise InfrecError(lost() if met else unmet(here))
+
+
+def end_children() -> None:
+    """Tell the child to end, which then saves."""
+    for child in multiprocessing.active_children():
+        child.terminate()
+
+
+@contextmanager
+def _returning_memory() -> Iterator[None]:
+    """A child started here gives freed arrays back to the system: glibc would keep some per thread."""
+    ours = {name: value for name, value in _MALLOC.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
+
+
+def _child(pipe: Connection, work: Callable[..., Any]) -> None:
+    _quiet()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def progress(stage: str, done: float, total: float | None = None, **facts: object) -> None:
+        pipe.send(("progress", (stage, done, total), facts))
+
+    try:
+        told: tuple[str, Any] = ("done", work(progress=progress))
+    except KeyboardInterrupt:
+        told = ("failed", KeyboardInterrupt())
+    except InfrecError as failure:
+        told = ("failed", type(failure)(str(failure)))
+    except BaseException as failure:
+        told = ("failed", RuntimeError(f"{type(failure).__name__}: {failure}"))
+        if os.environ.get("INFREC_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
+    pipe.send(told)
+    pipe.close()
+    # Without Python's own end, where JAX would wait for processes that may be gone.
+    os._exit(0 if told[0] == "done" else 1)
+
+
+def _quiet() -> None:
+    """C++ libraries print what they like, where they like; the terminal is the parent's."""
+    sink = 2 if os.environ.get("INFREC_DEBUG") else os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        if stream != sink:
+            os.dup2(sink, stream)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

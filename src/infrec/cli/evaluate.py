@@ -2,89 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from infrec import machine
 from infrec.cli import console, options
-from infrec.cli.options import Protocol, Reading, reads_data
+from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
+    from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
     from infrec.splits import Split
 
-
-@dataclass(frozen=True)
-class Choosing:
-    """How settings are chosen: not at all, or among `space` (the model's own unless told) in `seconds`."""
-
-    none: bool = False
-    seconds: float | None = None
-    space: Mapping[str, Sequence[Any]] | None = None
-    seed: int = 42
-
+Protocol = Literal["paper-code", "textbook"]
 
 ModelOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        help=f"One of {options.MODELS}; several are compared; infinite-ae by default.",
-        rich_help_panel="Model",
+    option(
+        "--model -m NAME", f"One of {options.MODELS}; several are compared; infinite-ae by default.", MODEL
     ),
 ]
-NoSearchOption = Annotated[
-    bool,
-    typer.Option("--no-search", help="Use the shipped settings; choose nothing.", rich_help_panel="Model"),
-]
+NoSearchOption = Annotated[bool, option("--no-search", "Use the shipped settings; choose nothing.", MODEL)]
 SearchOption = Annotated[
     float | None,
-    typer.Option(
-        "--search",
-        metavar="SECONDS",
-        min=0.0,
-        help="Search settings for at most this long; poor candidates of models trained by epochs are "
+    option(
+        "--search SECONDS",
+        "Search settings for at most this long; poor candidates of models trained by epochs are "
         "dropped early.",
-        rich_help_panel="Model",
+        MODEL,
+        min=0.0,
     ),
 ]
 SaveSelectionOption = Annotated[
     Path | None,
-    typer.Option(
-        "--save-selection",
-        metavar="DIR",
-        help="Write what --search found, and its record, to DIR/DATA.MODEL.json.",
-        rich_help_panel="Model",
+    option(
+        "--save-selection DIR", "Write what --search found, and its record, to DIR/DATA.MODEL.json.", MODEL
     ),
 ]
 ProtocolOption = Annotated[
-    Protocol,
-    typer.Option("--protocol", help="How the published numbers were made, or the textbook's formulas."),
+    Protocol, option("--protocol", "How the published numbers were made, or the textbook's formulas.")
 ]
 TrainOnOption = Annotated[
     str | None,
-    typer.Option(
-        "--train-on",
-        metavar="PATH",
-        help="Fit on this sample, summary or log over the same items instead of the train part.",
+    option(
+        "--train-on PATH", "Fit on this sample, summary or log over the same items instead of the train part."
     ),
 ]
 SampleUsersOption = Annotated[
     int | None,
-    typer.Option(
-        "--sample-users",
-        metavar="N",
+    option(
+        "--sample-users N",
+        "Measure on N users drawn at random (seeded), not all; intervals say how sure that is.",
         min=1,
-        help="Measure on N users drawn at random (seeded), not all; intervals say how sure that is.",
     ),
 ]
 
@@ -97,13 +74,12 @@ def evaluate(
     no_search: NoSearchOption = False,
     search: SearchOption = None,
     save_selection: SaveSelectionOption = None,
-    protocol: ProtocolOption = Protocol.paper_code,
+    protocol: ProtocolOption = "paper-code",
     train_on: TrainOnOption = None,
     sample_users: SampleUsersOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Honest numbers: fit on train, choose settings on validation, measure on test.
 
     A column [bold]split[/] in the data wins; otherwise 80 / 10 / 10 % of each user's interactions are drawn.
@@ -116,51 +92,43 @@ def evaluate(
       infrec evaluate ml-1m --model ease --set reg=1000
       infrec evaluate ml-1m --model mf --search 60
     """
-    names = [options.check_model(name) for name in dict.fromkeys(model or ["infinite-ae"])]
     if no_search and search is not None:
         raise typer.BadParameter("--no-search and --search exclude each other; give one.")
     if save_selection is not None and search is None:
         raise typer.BadParameter("--save-selection keeps what a search found; give --search SECONDS too.")
-    models = [options.open_model(name, set_, seed) for name in names]
-    watch = Stopwatch()
+    models = [options.open_model(name, set_, seed) for name in dict.fromkeys(model or ["infinite-ae"])]
+    fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
+    watch, documents = Stopwatch(), []
     with console.bars() as progress:
         with watch("load"):
+            from infrec.evaluation import evaluate as measure
+            from infrec.splits import holdout
+
             log = reading.load(data, progress)
-            split, train = _split(log, seed, train_on, reading)
-        load_seconds = watch.seconds["load"]
-        documents = []
+            split, train = holdout(log, seed=seed), None
+            if train_on is not None:
+                split, train = _training_log(train_on, split, reading, seed)
         for each in models:
-            fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
-            space = None if search is None else _search_space(each, fixed)
-            choosing = Choosing(no_search, search, space, seed)
-            document = {"dataset": data} | _measure(
-                each, split, train, protocol, choosing, sample_users, load_seconds, progress
-            )
+            stages = Stopwatch(dict(watch.seconds))
+            with stages("fit"):
+                found = fit_for(each, split, train, no_search, search, fixed, seed, progress)
+            with stages("evaluate"):
+                result = measure(
+                    found.model,
+                    split,
+                    protocol=protocol,
+                    seed=seed,
+                    sample_users=sample_users,
+                    progress=progress,
+                )
+            document = {"dataset": data, **_document(found, result, stages, search, seed)}
             documents.append(document)
             if save_selection is not None:
                 from infrec.search import committed
 
                 console.saved(committed.save_search(document, save_selection, set_ or (), seed))
-    if json:
-        console.emit(documents[0] if len(documents) == 1 else {"dataset": data, "results": documents})
-    else:
-        show(documents, log, split.name)
-
-
-def _search_space(model: Recommender, fixed: Sequence[str]) -> dict[str, Sequence[Any]] | None:
-    """The search space of a model trained by epochs, without the settings that `--set` fixes; else None."""
-    if model.strategy != "halving":
-        return None  # its open settings are "auto"
-    return {name: values for name, values in model.search_space.items() if name not in fixed}
-
-
-def _split(
-    log: Interactions, seed: int, train_on: str | None, reading: Reading
-) -> tuple[Split, Interactions | None]:
-    from infrec.splits import holdout
-
-    split = holdout(log, seed=seed)
-    return (split, None) if train_on is None else _training_log(train_on, split, reading, seed)
+    document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
+    return document, partial(show, documents, log, split.name)
 
 
 def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple[Split, Interactions]:
@@ -198,62 +166,14 @@ def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple
     return split, log.align_items(split.train.items)
 
 
-def _measure(
-    model: Recommender,
-    split: Split,
-    train: Interactions | None,
-    protocol: Protocol,
-    choosing: Choosing,
-    sample_users: int | None,
-    load_seconds: float,
-    progress: Progress,
-) -> dict[str, Any]:
-    """One model's document, as design.md's contract has it, and the candidates that were tried."""
-    from infrec.evaluation import evaluate as measure
-
-    watch = Stopwatch()
-    with watch("fit"):
-        found = fit_for(model, split, train, choosing, progress)
-    with watch("evaluate"):
-        result = measure(
-            found.model,
-            split,
-            protocol=protocol.value,
-            seed=choosing.seed,
-            sample_users=sample_users,
-            progress=progress,
-        )
-    document = {
-        "model": model.name,
-        "protocol": protocol.value,
-        "selected": dict(found.selected),
-        "about": dict(found.model.about),
-        "users": {"measured": result.n_users, "of": result.population},
-        "metrics": dict(result.metrics),
-        "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
-        "seconds": {"load": load_seconds, **watch.seconds, "total": console.elapsed()},
-        "peak_rss_mb": machine.peak_rss_mb(),
-        "device": machine.device(),
-        "candidates": options.candidates(found.candidates),
-    }
-    if choosing.seconds is not None:
-        tried = sum(one.score is not None or bool(one.dropped) for one in found.candidates)
-        document["search"] = {
-            "seconds": choosing.seconds,
-            "spent": found.seconds,
-            "seed": choosing.seed,
-            "tried": tried,
-            "of": found.size,
-            "criterion": found.criterion,
-        }
-    return document
-
-
 def fit_for(
     model: Recommender,
     split: Split,
     train: Interactions | None,
-    choosing: Choosing,
+    no_search: bool,
+    seconds: float | None,
+    fixed: Sequence[str],
+    seed: int,
     progress: Progress,
 ) -> Tuned[Recommender]:
     """The model fitted on the train part (or on `train`), settings chosen on validation, and those tried."""
@@ -262,7 +182,7 @@ def fit_for(
     fit_on = split.train if train is None else train
     # Other users than the split's: their own histories say nothing about whom validation asks for.
     context = None if train is None else split.train.matrix
-    no_search = choosing.none
+    validation: Interactions | None = split.val
     if not no_search and not split.val.n_interactions and model.auto_settings:
         console.note(
             "nothing is held out for validation (every user has few interactions): shipped settings are used."
@@ -270,15 +190,41 @@ def fit_for(
         no_search = True
     if no_search:
         model = model.with_settings(**{name: model.fallback[name] for name in model.auto_settings})
-    return tune(
-        model,
-        (fit_on, None if no_search and not split.val.n_interactions else split.val),
-        space=choosing.space,
-        context=context,
-        seconds=choosing.seconds,
-        seed=choosing.seed,
-        progress=progress,
-    )
+        validation = split.val if split.val.n_interactions else None
+    space = None
+    if seconds is not None and model.strategy == "halving":  # the open settings of others are "auto"
+        space = {name: values for name, values in model.search_space.items() if name not in fixed}
+    data = (fit_on, validation)
+    return tune(model, data, space=space, context=context, seconds=seconds, seed=seed, progress=progress)
+
+
+def _document(
+    found: Tuned[Recommender], result: Evaluation, watch: Stopwatch, search: float | None, seed: int
+) -> dict[str, Any]:
+    """One model's document, as design.md's contract has it, and the candidates that were tried."""
+    document: dict[str, Any] = {
+        "model": found.model.name,
+        "protocol": result.protocol,
+        "selected": dict(found.selected),
+        "about": dict(found.model.about),
+        "users": {"measured": result.n_users, "of": result.population},
+        "metrics": dict(result.metrics),
+        "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
+        "seconds": {**watch.seconds, "total": console.elapsed()},
+        "peak_rss_mb": machine.peak_rss_mb(),
+        "device": machine.device(),
+        "candidates": options.candidates(found.candidates),
+    }
+    if search is not None:
+        document["search"] = {
+            "seconds": search,
+            "spent": found.seconds,
+            "seed": seed,
+            "tried": sum(one.score is not None or bool(one.dropped) for one in found.candidates),
+            "of": found.size,
+            "criterion": found.criterion,
+        }
+    return document
 
 
 def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None:
@@ -287,21 +233,15 @@ def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None
     from infrec.report import terminal
     from infrec.report.comparison import table
 
-    records = [
-        ModelRecord(
-            document["model"],
-            document["metrics"],
-            {name: (low, high) for name, (low, high) in document["intervals"].items()},
-            document["selected"],
-            document["seconds"],
-        )
-        for document in documents
-    ]
+    columns = ("model", "metrics", "intervals", "selected", "seconds")
+    records = [ModelRecord(*(document[column] for column in columns)) for document in documents]
     first = documents[0]
+    users, sampled = first["users"], ""
+    if users["measured"] != users["of"]:
+        sampled = f" of a random sample of {users['measured']:,} of {users['of']:,} users"
     caption = (
         f"{first['dataset']}: {log.n_users:,} users, {log.n_items:,} items, {log.n_interactions:,} "
-        f"interactions; test part{_sampled(first)}, protocol {first['protocol']}, split {split}; 95 % "
-        "intervals"
+        f"interactions; test part{sampled}, protocol {first['protocol']}, split {split}; 95 % intervals"
     )
     console.out().print(terminal.table(table(records, caption)))
     for document in documents:
@@ -309,14 +249,5 @@ def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None
             search = document["search"]
             spent = numbers.seconds(search["spent"])
             console.note(f"{document['model']}: {search['tried']} of {search['of']} candidates in {spent}")
-    failed = [c for document in documents for c in document["candidates"] if c["error"]]
-    for candidate in failed:
+    for candidate in (one for document in documents for one in document["candidates"] if one["error"]):
         console.note(f"skipped {numbers.settings(candidate['settings'])}: {candidate['error']}")
-
-
-def _sampled(document: dict[str, Any]) -> str:
-    """Said where not everybody was measured."""
-    users = document.get("users")
-    if users is None or users["measured"] == users["of"]:
-        return ""
-    return f" of a random sample of {users['measured']:,} of {users['of']:,} users"

@@ -2,56 +2,31 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
-import typer
-
-from infrec.cli import console, options
-from infrec.cli.options import Reading, reads_data
+from infrec.cli import console
+from infrec.cli.options import Answer, Reading, argument, option, reads_data
 from infrec.report import numbers
-
-if TYPE_CHECKING:
-    pass
-
-
-class Format(StrEnum):
-    recbole = "recbole"
-    csv = "csv"
-    parquet = "parquet"
-    npz = "npz"
-
-
-DataOption = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA_OR_SUMMARY",
-        help="A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
-        "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
-        show_default=False,
-    ),
-]
-FormatOption = Annotated[
-    Format,
-    typer.Option("--format", "-f", help="What to write.", show_default=False, case_sensitive=False),
-]
-OutOption = Annotated[
-    Path,
-    typer.Option(
-        "--out", "-o", metavar="PATH", help="The file to write; replaced whole.", show_default=False
-    ),
-]
 
 
 @reads_data
 def export(
-    data: DataOption,
-    format: FormatOption,
-    out: OutOption,
+    data: Annotated[
+        str,
+        argument(
+            "DATA_OR_SUMMARY",
+            "A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
+            "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
+        ),
+    ],
+    format: Annotated[
+        Literal["recbole", "csv", "parquet", "npz"],
+        option("--format -f", "What to write.", case_sensitive=False),
+    ],
+    out: Annotated[Path, option("--out -o PATH", "The file to write; replaced whole.")],
     reading: Reading = Reading(),
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Write a log, a sample or a summary for other programs: RecBole, pandas, implicit, your own.
 
     [bold]Examples[/]
@@ -64,34 +39,29 @@ def export(
 
     with console.bars() as progress:
         log = reading.load(data, progress)
-        files = write(log, out, format.value)
+        files = write(log, out, format)
     for file in files:
         console.saved(file)
-    if log.parts is not None and format in (Format.recbole, Format.npz):
-        console.note(f"the data's own split is not part of a {format.value} file; csv and parquet keep it.")
+    if log.parts is not None and format in ("recbole", "npz"):
+        console.note(f"the data's own split is not part of a {format} file; csv and parquet keep it.")
     absent = int((log.item_counts == 0).sum())
-    if absent and format in (Format.csv, Format.parquet):
+    if absent and format in ("csv", "parquet"):
         console.note(
             f"{absent:,} of {log.n_items:,} items have no interaction here; npz and recbole keep them."
         )
     n_bytes = sum(file.stat().st_size for file in files)
-    if json:
-        console.emit(
-            {
-                "source": data,
-                "format": format.value,
-                "files": [str(file) for file in files],
-                "users": log.n_users,
-                "items": log.n_items,
-                "interactions": log.n_interactions,
-                "weighted": log.weighted,
-                "bytes": n_bytes,
-            }
-        )
-        return
+    document = {
+        "source": data,
+        "format": format,
+        "files": [str(file) for file in files],
+        "users": log.n_users,
+        "items": log.n_items,
+        "interactions": log.n_interactions,
+        "weighted": log.weighted,
+        "bytes": n_bytes,
+    }
     names = ", ".join(f"[bold]{console.plain(file)}[/]" for file in files)
-    console.out().print(
+    return document, (
         f"{log.n_interactions:,} interactions of {log.n_users:,} users written to {names} "
-        f"({numbers.size(n_bytes)}).",
-        soft_wrap=True,
+        f"({numbers.size(n_bytes)})."
     )

@@ -10,55 +10,45 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec import machine
-from infrec.cli import console, options, outputs
-from infrec.cli.options import Reading, reads_data
-from infrec.progress import Stopwatch
+from infrec.cli import console, options
+from infrec.cli.options import Answer, Reading, option, reads_data
+from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
 if TYPE_CHECKING:
+    from infrec.data import Interactions
     from infrec.models import Recommender
-
-OutOption = Annotated[
-    Path,
-    typer.Option("--out", "-o", metavar="DIR", help="Where to save the model.", show_default=False),
-]
-CentresOption = Annotated[
-    str | None,
-    typer.Option(
-        "--centres",
-        metavar="N|SUMMARY",
-        help="∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
-        "pass (Nyström).",
-    ),
-]
-TrainOnlyOption = Annotated[
-    bool, typer.Option("--train-only", help="Fit on the train part only, settings chosen on validation.")
-]
-CheckpointOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="DIR",
-        help="Keep where a training by epochs stands; the same command then goes on from there.",
-    ),
-]
 
 
 @reads_data
 @options.works_together("run as one of several processes that fit ∞-AE on a prepared dataset")
 def fit(
     data: options.Data,
-    out: OutOption,
+    out: Annotated[Path, option("--out -o DIR", "Where to save the model.")],
     model: options.ModelName = "infinite-ae",
     set_: options.Settings = None,
-    centres: CentresOption = None,
-    train_only: TrainOnlyOption = False,
-    checkpoint: CheckpointOption = None,
+    centres: Annotated[
+        str | None,
+        option(
+            "--centres N|SUMMARY",
+            "∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
+            "pass (Nyström).",
+        ),
+    ] = None,
+    train_only: Annotated[
+        bool, option("--train-only", "Fit on the train part only, settings chosen on validation.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        option(
+            "--checkpoint DIR",
+            "Keep where a training by epochs stands; the same command then goes on from there.",
+        ),
+    ] = None,
     processes: options.Processes = options.Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer | None:
     """Fit a model on all interactions and save it; settings are chosen on an inner holdout.
 
     [bold]Examples[/]
@@ -76,8 +66,7 @@ def fit(
             f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
         )
     if centres is not None and centres.isdigit():
-        set_ = [*(set_ or ()), "solver=nystrom", f"centres={centres}"]
-        centres = None
+        set_, centres = [*(set_ or ()), "solver=nystrom", f"centres={centres}"], None
     recommender = options.open_model(model, set_, seed)
     if processes.distributed:
         if model != "infinite-ae" or train_only or checkpoint is not None or reading != Reading():
@@ -86,107 +75,84 @@ def fit(
                 "--train-only, --checkpoint and the options of reading, which belong to "
                 "`infrec datasets prepare`."
             )
-        _fit_distributed(data, out, recommender, centres, processes, json)
-        return
+        from infrec.cli import distributed
+
+        console.check_out(out, "model")
+        found = distributed.fit(data, out, dataclasses.asdict(recommender.settings), centres, processes)
+        if found is None:
+            return None
+        console.saved(out)
+        return _answer({"dataset": data, "model": model, **found}, out)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
-    asked = dict(recommender.selected)
-    outputs.check(out, "model")
+    solver_open = recommender.selected.get("solver") == "auto"
+    console.check_out(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
             log = reading.load(data, progress)
         with watch("fit"):
-            train, validation = log, None
-            if train_only:
-                from infrec.splits import holdout
-
-                split = holdout(log, seed=seed)
-                train, validation = split.train, split.val
-            if centres is None:
-                place: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
-                recommender.fit(train, validation=validation, progress=progress, **place)
-            else:
-                from infrec.data import Summary
-                from infrec.models import InfiniteAE
-
-                fixed = {name: recommender.selected[name] for name in ("reg", "depth", "dtype")}
-                finished = InfiniteAE(centres=Summary.load(centres).align_items(train.items), **fixed)
-                finished.fit(train, validation=validation, progress=progress)
-                recommender = finished.with_only_centres()
+            recommender = _fitted(recommender, log, centres, train_only, checkpoint, seed, progress)
         with watch("save"):
             recommender.save(out)
             console.saved(out)
-    _finish(data, recommender, out, watch, json, solver_open=asked.get("solver") == "auto")
+    if (why := recommender.about.get("why")) and solver_open:
+        console.note(f"{recommender.about['solver']}: {why}.")
+    log = recommender.log
+    sizes = (log.n_users, log.n_items, log.n_interactions)
+    document = {"dataset": data, "model": model, **options.fit_document(recommender, *sizes, watch.seconds)}
+    return _answer(document, out, log)
 
 
-def _fit_distributed(
-    data: str,
-    out: Path,
+def _fitted(
     model: Recommender,
+    log: Interactions,
     centres: str | None,
-    processes: options.Processes,
-    json: bool,
-) -> None:
-    """This process's part of a fit; the first of the processes saves the model and prints."""
-    from infrec.cli import distributed
+    train_only: bool,
+    checkpoint: Path | None,
+    seed: int,
+    progress: Progress,
+) -> Recommender:
+    """The model fitted on the log or its train part; ∞-AE with a summary's users where they are `centres`."""
+    train, validation = log, None
+    if train_only:
+        from infrec.splits import holdout
 
-    outputs.check(out, "model")
-    document = distributed.fit(data, out, dataclasses.asdict(model.settings), centres, processes)
-    if document is not None:
-        console.saved(out)
-        _tell({"dataset": data, "model": model.name, **document}, out, json)
+        split = holdout(log, seed=seed)
+        train, validation = split.train, split.val
+    if centres is None:
+        place: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
+        return model.fit(train, validation=validation, progress=progress, **place)
+    from infrec.data import Summary
+    from infrec.models import InfiniteAE
 
-
-def _finish(
-    data: str, model: Recommender, out: Path, watch: Stopwatch, json: bool, *, solver_open: bool
-) -> None:
-    """Print what was fitted, and a command to ask it."""
-    fitted = model.log
-    document = {
-        "dataset": data,
-        "model": model.name,
-        "selected": dict(model.selected),
-        "about": model.about,
-        "candidates": options.candidates(model.candidates),
-        "users": fitted.n_users,
-        "items": fitted.n_items,
-        "interactions": fitted.n_interactions,
-        "seconds": watch.seconds,
-        "peak_rss_mb": machine.peak_rss_mb(),
-        "device": machine.device(),
-    }
-    if (why := model.about.get("why")) and solver_open:
-        console.note(f"{model.about['solver']}: {why}.")
-    if fitted.synthetic_users:  # its users are nobody whom one could ask about
-        example = ["--history", str(fitted.items.ids[int(fitted.item_counts.argmax())])]
-    else:
-        example = ["--user", str(fitted.users.ids[0]) if fitted.n_users else "ID"]
-    _tell(document, out, json, shlex.join(["infrec", "recommend", str(out), *example]))
+    fixed = {name: model.selected[name] for name in ("reg", "depth", "dtype")}
+    finished = InfiniteAE(centres=Summary.load(centres).align_items(train.items), **fixed)
+    return finished.fit(train, validation=validation, progress=progress).with_only_centres()
 
 
-def _tell(document: dict[str, Any], out: Path, json: bool, then: str | None = None) -> None:
-    """Print the fit as JSON, or as a few lines for a person."""
+def _answer(document: dict[str, Any], out: Path, log: Interactions | None = None) -> Answer:
+    """The fit, and a few lines for a person, with the command to ask it where its log is known."""
     _, n_bytes = machine.folder_size(out)
     seconds = {**document["seconds"], "total": console.elapsed()}
-    if json:
-        console.emit({**document, "out": str(out), "bytes": n_bytes, "seconds": seconds})
-        return
+    document |= {"out": str(out), "bytes": n_bytes, "seconds": seconds}
     chosen = numbers.settings(document["selected"])
-    console.out().print(
+    words = (
         f"[bold]{numbers.label(document['model'])}[/] fitted on {document['users']:,} users × "
         f"{document['items']:,} items, {document['interactions']:,} interactions, in "
         f"{numbers.seconds(seconds['fit'])}"
         + (f" ({chosen})" if chosen else "")
-        + f".\nSaved in [bold]{console.plain(out)}[/] ({numbers.size(n_bytes)}).",
-        soft_wrap=True,
+        + f".\nSaved in [bold]{console.plain(out)}[/] ({numbers.size(n_bytes)})."
     )
     for one in document["about"].get("processes", ()):
-        console.out().print(
-            f"process {one['index']}: read {one['rows']:,} of {one['of_rows']:,} interactions "
-            f"({one['partitions']} of {one['of_partitions']} partitions), {one['peak_rss_mb']:,.0f} MB",
-            style="dim",
-            soft_wrap=True,
+        words += (
+            f"\n[dim]process {one['index']}: read {one['rows']:,} of {one['of_rows']:,} interactions "
+            f"({one['partitions']} of {one['of_partitions']} partitions), {one['peak_rss_mb']:,.0f} MB[/]"
         )
-    if then is not None:
-        console.out().print(f"Next: {then}", style="dim", soft_wrap=True, markup=False)
+    if log is not None:
+        if log.synthetic_users:  # its users are nobody whom one could ask about
+            example = ["--history", str(log.items.ids[int(log.item_counts.argmax())])]
+        else:
+            example = ["--user", str(log.users.ids[0]) if log.n_users else "ID"]
+        words += "\n" + console.then(shlex.join(["infrec", "recommend", str(out), *example]))
+    return document, words

@@ -3,7 +3,7 @@
 While a command runs, the first SIGINT raises KeyboardInterrupt, so that the command can say what was saved.
 Before, afterwards (while Python shuts down), and after a first one the process ends at once: nothing is being
 written then but what appears whole or not at all. Modules that are being imported may swallow an exception or
-make another one of it; that is why `came` is asked, and not the exception.
+make another one of it; that is why `end` is asked, and not the exception.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 INTERRUPTED = 130
 _raises, _came, _code = False, False, INTERRUPTED
@@ -32,32 +29,11 @@ def begin() -> None:
     _raises, _came = True, False
 
 
-def end(code: int = INTERRUPTED) -> None:
-    """It has ended, or is being ended: whoever interrupts now gets this exit code."""
+def end(code: int = INTERRUPTED) -> bool:
+    """It has ended, or is being ended: whoever interrupts now gets this exit code. Whether somebody did."""
     global _raises, _code
     _raises, _code = False, code
-
-
-def came() -> bool:
-    """Whether the command was interrupted."""
     return _came
-
-
-@contextmanager
-def ends_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: with what was saved, and exit code 130."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _handle(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Which process of how many this is, from what a launcher left in the environment; and JAX's own runtime.
+"""Which process of how many this is, from options and from what a launcher left in the environment.
 
 | launcher | count and index from | where they meet |
 |---|---|---|
@@ -16,13 +16,8 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
+from infrec.errors import ConfigError
 
-from infrec.errors import ConfigError, InfrecError
-from infrec.kernels.collectives import JaxProcesses, SingleProcess, Team
-
-SECONDS_TO_MEET = 120
-SECONDS_OF_SILENCE = 20  # after which a process that sends no heartbeat counts as gone
 _PORTS = (20_000, 12_000)  # the first one, and how many: below those that systems hand out
 
 
@@ -83,46 +78,6 @@ def place(
             "and a free port on it."
         )
     return Place(index, processes, coordinator, launcher, _device(env))
-
-
-def join(here: Place) -> Team:
-    """Meet the other processes (`jax.distributed`); before anything else of JAX is used."""
-    if here.count == 1:
-        return SingleProcess()
-    import jax
-
-    try:
-        jax.distributed.initialize(
-            here.coordinator,
-            here.count,
-            here.index,
-            local_device_ids=here.device,
-            cluster_detection_method="deactivate",
-            initialization_timeout=SECONDS_TO_MEET,
-            heartbeat_timeout_seconds=SECONDS_OF_SILENCE,
-            shutdown_timeout_seconds=SECONDS_OF_SILENCE,
-        )
-    except (RuntimeError, ValueError) as failure:
-        raise InfrecError(unmet(here, " ".join(str(failure).split())[:160])) from failure
-    team = JaxProcesses()
-    team.all_sum(np.zeros(1))  # every connection is made now, so that one that breaks is noticed at once
-    return team
-
-
-def unmet(here: Place, why: str = f"waited {SECONDS_TO_MEET} s") -> str:
-    """The error message of a process that the others did not join."""
-    return (
-        f"process {here.index} of {here.count} did not meet the others at {here.coordinator} ({why}); check "
-        "that all were started, with the same --coordinator, and that its port is free and reachable."
-    )
-
-
-def leave(here: Place) -> None:
-    """The work is done: wait for the others, then part."""
-    if here.count > 1:
-        import jax
-
-        jax.distributed.shutdown()
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:

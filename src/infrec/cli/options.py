@@ -1,6 +1,7 @@
 """Options that several commands share, written once, and what they lead to: a log, a model.
 
-A command that `reads_data` has all the data options and receives one `Reading`.
+A command that `reads_data` has all the data options and receives one `Reading`. A command that `answers` has
+--json and returns what is then printed.
 """
 
 from __future__ import annotations
@@ -9,14 +10,13 @@ import difflib
 import functools
 import inspect
 import shlex
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from infrec import models
+from infrec import machine, models
 from infrec.cli import console
 from infrec.data.columns import ReadOptions
 from infrec.progress import Progress, silent
@@ -29,59 +29,41 @@ if TYPE_CHECKING:
     from infrec.splits import Split
 
 _DATA = "Data"
-_MODEL = "Model"
+MODEL = "Model"  # panels of help texts
 MODELS = ", ".join(models.NAMES)
-PROCESSES = "Many processes"
+Command = Callable[..., Any]
+Answer = tuple[Mapping[str, Any], str | Callable[[], None]]  # a JSON document, and words
 
 
-class Protocol(StrEnum):
-    paper_code = "paper-code"
-    textbook = "textbook"
+def option(usage: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option of a command as it is used: `--out -o DIR` is two flags and what stands for the value."""
+    flags = [word for word in usage.split() if word.startswith("-")]
+    metavar = " ".join(word for word in usage.split() if not word.startswith("-")) or None
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, **more)
 
 
-class OnUnknown(StrEnum):
-    popular = "popular"
-    skip = "skip"
-    error = "error"
+def argument(metavar: str, help: str) -> Any:
+    """An argument of a command."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
 Data = Annotated[
     str,
-    typer.Argument(
-        metavar="DATA",
-        help="A file (CSV, TSV, .dat, Parquet; also gzipped), a directory of Parquet, or a name from "
+    argument(
+        "DATA",
+        "A file (CSV, TSV, .dat, Parquet; also gzipped), a directory of Parquet, or a name from "
         "[bold]infrec datasets list[/].",
-        show_default=False,
     ),
 ]
-Seed = Annotated[
-    int,
-    typer.Option("--seed", min=0, help="Seed of everything random.", rich_help_panel=_DATA),
-]
+Seed = Annotated[int, option("--seed", "Seed of everything random.", _DATA, min=0)]
 Json = Annotated[
-    bool,
-    typer.Option("--json", help="Print exactly one JSON document; everything else goes to standard error."),
+    bool, option("--json", "Print exactly one JSON document; everything else goes to standard error.")
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Fix a setting of the model, such as reg=5; repeatable.",
-        rich_help_panel=_MODEL,
-    ),
+    option("--set KEY=VALUE", "Fix a setting of the model, such as reg=5; repeatable.", MODEL),
 ]
-ModelName = Annotated[
-    str,
-    typer.Option("--model", "-m", metavar="NAME", help=f"One of {MODELS}.", rich_help_panel=_MODEL),
-]
-
-
-def check_model(name: str) -> str:
-    """The name of a model, or a usage error that names the nearest ones."""
-    if name not in models.NAMES:
-        raise typer.BadParameter(unknown("model", name, models.NAMES), param_hint="--model")
-    return name
+ModelName = Annotated[str, option("--model -m NAME", f"One of {MODELS}.", MODEL)]
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
@@ -93,7 +75,9 @@ def unknown(what: str, name: str, known: Sequence[str]) -> str:
 
 def open_model(name: str, pairs: Sequence[str] | None, seed: int) -> Recommender:
     """The unfitted model with what `--set` fixes, and with the command's seed where it has one."""
-    default = models.create(check_model(name))
+    if name not in models.NAMES:
+        raise typer.BadParameter(unknown("model", name, models.NAMES), param_hint="--model")
+    default = models.create(name)
     seeded = {"seed": seed} if hasattr(default.settings, "seed") else {}
     return models.create(name, **(seeded | default.settings_type.parse(pairs or (), name)))
 
@@ -107,14 +91,30 @@ def candidates(tried: Iterable[Candidate]) -> list[dict[str, Any]]:
     ]
 
 
+def fit_document(
+    model: Recommender, users: int, items: int, interactions: int, seconds: Mapping[str, float]
+) -> dict[str, Any]:
+    """A fitted model as JSON has it, the size of the log that it was fitted on, and what that took."""
+    return {
+        "selected": dict(model.selected),
+        "about": model.about,
+        "candidates": candidates(model.candidates),
+        "users": users,
+        "items": items,
+        "interactions": interactions,
+        "seconds": seconds,
+        "peak_rss_mb": machine.peak_rss_mb(),
+        "device": machine.device(),
+    }
+
+
 # ---- options from settings ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Shown:
-    """How a setting appears as an option: what stands for its value, its panel, another flag or help text."""
+    """How a setting appears as an option: what stands for its value, its panel, another help text."""
 
-    metavar: str | None = None
+    metavar: str = ""
     panel: str | None = None
-    flag: str | None = None
     help: str | None = None
 
 
@@ -125,7 +125,7 @@ def with_settings(
     panel: str | None = None,
     given_only: bool = False,
     **shown: Shown,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Command], Command]:
     """A decorator: where a command has `parameter`, it gets one option for each setting that is shown.
 
     The command receives an object of `settings`, made (and so checked) from what was given; or a dictionary
@@ -140,43 +140,65 @@ def with_settings(
     """
     options = [_option(settings, name, how, panel, given_only) for name, how in shown.items()]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Command) -> Command:
         parameters: list[inspect.Parameter] = []
         for own in inspect.signature(command, eval_str=True).parameters.values():
-            keyword = own.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            parameters += options if own.name == parameter else [keyword]
+            parameters += options if own.name == parameter else [own]
 
-        @functools.wraps(command)
-        def with_options(**given: Any) -> None:
+        def with_options(**given: Any) -> Any:
             values = {each.name: given.pop(each.name) for each in options}
             said = {name: value for name, value in values.items() if value is not None}
-            command(**given, **{parameter: said if given_only else settings(**values)})
+            return command(**given, **{parameter: said if given_only else settings(**values)})
 
-        del with_options.__wrapped__  # typer must see this signature, not the one behind it
-        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {each.name: each.annotation for each in parameters}
-        return with_options
+        return _with_parameters(command, with_options, parameters)
 
     return decorate
+
+
+def answers(command: Callable[..., Answer | None]) -> Command:
+    """A decorator: a command that returns its result, as a document and in words, prints one of them.
+
+    It gets the option --json, which asks for the document. Words are rich text, or a function that prints.
+    """
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+
+    def answering(*, json: bool, **given: Any) -> None:
+        if (answer := command(**given)) is None:
+            return
+        document, words = answer
+        if json:
+            console.emit(document)
+        elif isinstance(words, str):
+            console.say(words)
+        else:
+            words()
+
+    return _with_parameters(command, answering, [*parameters, json])
+
+
+def _with_parameters(command: Command, around: Command, parameters: Iterable[inspect.Parameter]) -> Command:
+    """The function `around` a command; typer sees it with the command's name, help and these parameters."""
+    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    functools.update_wrapper(around, command)
+    del around.__wrapped__  # type: ignore[attr-defined]  # typer must see this signature, not that behind it
+    around.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    around.__annotations__ = {one.name: one.annotation for one in keywords}
+    return around
 
 
 def _option(
     settings: type[SettingsType], name: str, how: Shown, panel: str | None, given_only: bool
 ) -> inspect.Parameter:
     """One setting as a parameter that typer understands; None where it is not given, if `given_only`."""
-    field = next(field for field in fields(settings) if field.name == name)
+    field = settings.__dataclass_fields__[name]
     text = how.help or field.metadata["help"]
-    option = typer.Option(
-        how.flag or "--" + name.replace("_", "-"),
-        metavar=how.metavar,
-        help=f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}.",
-        rich_help_panel=how.panel or panel,
-    )
+    text = f"{text[0].upper() if text[0].isascii() else text[0]}{text[1:]}."
+    shown = option(f"--{name.replace('_', '-')} {how.metavar}", text, how.panel or panel)
     kind, default = _option_type(settings.kinds()[name]), field.default
-    assert default is not MISSING
     if given_only:
         kind, default = kind | None, None
-    annotation: Any = Annotated[kind, option]
+    annotation: Any = Annotated[kind, shown]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -209,7 +231,7 @@ class Reading(ReadOptions):
 
             return Summary.load(data)
         log = datasets.load(data, progress=progress, **self.to_dict() | {"by_row": by_row})
-        for line in what_was_read(log):
+        for line in report_lines(log.report):
             console.note(line)
         return log
 
@@ -232,7 +254,7 @@ reads_data = with_settings(
     positive=Shown("RULE"),
     duplicates=Shown(),
     strict=Shown(),
-    panel="Data",
+    panel=_DATA,
 )
 
 
@@ -282,21 +304,15 @@ class Source:
         return replace(summary, about={**summary.about, "set_aside": rule})
 
 
-def what_was_read(log: Interactions) -> list[str]:
+def report_lines(report: ReadReport | None) -> list[str]:
     """Rows that the reader counted and dropped, in words."""
-    return [] if log.report is None else report_lines(log.report)
-
-
-def report_lines(report: ReadReport) -> list[str]:
-    """A reader's report, in words."""
-    lines = []
-    dropped = {reason: count for reason, count in report.dropped.items() if count}
-    if dropped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        lines.append(
-            f"{report.source}: {report.kept:,} of {report.rows:,} rows count as interactions; not: {reasons}."
-        )
-    return lines + [str(text) for text in report.notes]
+    if report is None:
+        return []
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in report.dropped.items() if count)
+    counted = (
+        f"{report.source}: {report.kept:,} of {report.rows:,} rows count as interactions; not: {dropped}."
+    )
+    return ([counted] if dropped else []) + [str(text) for text in report.notes]
 
 
 # ---- several processes -------------------------------------------------------------------------------------
@@ -311,18 +327,22 @@ class Processes(SettingsType):
     processes: int | None = setting(None, "how many there are", least=1)
     index: int | None = setting(None, "which one this is, from 0", least=0)
 
+    def given(self) -> dict[str, Any]:
+        """Where they meet, how many they are and which one this is, as far as it is said."""
+        return {"coordinator": self.coordinator, "processes": self.processes, "index": self.index}
+
     def check(self) -> None:
         """Refuse what says where this process stands where it is the only one."""
-        if not self.distributed and (self.coordinator, self.processes, self.index) != (None, None, None):
+        if not self.distributed and any(value is not None for value in self.given().values()):
             raise typer.BadParameter("--coordinator, --processes and --index go with --distributed.")
 
 
-def works_together(help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def works_together(help: str) -> Callable[[Command], Command]:
     """The options of several processes, where a command has the parameter `processes`."""
     return with_settings(
         "processes",
         Processes,
-        panel=PROCESSES,
+        panel="Many processes",
         distributed=Shown(help=help),
         coordinator=Shown("HOST:PORT"),
         processes=Shown("N"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from infrec import drafts
-from infrec.cli import console, options
+from infrec.cli import console
+from infrec.cli.options import Answer, option
 from infrec.errors import DataError
 from infrec.progress import Progress
 
@@ -23,39 +25,26 @@ BATCH = 1024  # users at a time for --all: bounded memory, few calls
 
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A directory that infrec fit wrote.")]
-UserOption = Annotated[
-    list[str] | None,
-    typer.Option("--user", metavar="ID", help="A user the model was fitted on; repeatable."),
-]
+UserOption = Annotated[list[str] | None, option("--user ID", "A user the model was fitted on; repeatable.")]
 HistoryOption = Annotated[
-    list[str] | None,
-    typer.Option("--history", metavar="ID", help="An item of somebody never seen; repeat for each item."),
+    list[str] | None, option("--history ID", "An item of somebody never seen; repeat for each item.")
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="For every user of the model, into --out.")]
+AllOption = Annotated[bool, option("--all", "For every user of the model, into --out.")]
 DataOption = Annotated[
     Path | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        help="The prepared dataset whose users are meant, for a model that was fitted from partitions.",
+    option(
+        "--data DIR",
+        "The prepared dataset whose users are meant, for a model that was fitted from partitions.",
     ),
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Parquet file to write.")]
-KOption = Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many items.")]
-OnlyOption = Annotated[
-    list[str] | None,
-    typer.Option("--only", metavar="ID", help="Recommend among these items only; repeatable."),
-]
-ExcludeOption = Annotated[
-    list[str] | None,
-    typer.Option("--exclude", metavar="ID", help="Never recommend this item; repeatable."),
-]
-IncludeSeenOption = Annotated[
-    bool, typer.Option("--include-seen", help="Also items that the history holds already.")
-]
+OutOption = Annotated[Path | None, option("--out -o FILE", "Parquet file to write.")]
+KOption = Annotated[int, option("-k N", "How many items.", min=1)]
+OnlyOption = Annotated[list[str] | None, option("--only ID", "Recommend among these items only; repeatable.")]
+ExcludeOption = Annotated[list[str] | None, option("--exclude ID", "Never recommend this item; repeatable.")]
+IncludeSeenOption = Annotated[bool, option("--include-seen", "Also items that the history holds already.")]
 OnUnknownOption = Annotated[
-    options.OnUnknown,
-    typer.Option("--on-unknown", help="What an unknown user gets: popular items, nothing, an error."),
+    Literal["popular", "skip", "error"],
+    option("--on-unknown", "What an unknown user gets: popular items, nothing, an error."),
 ]
 
 
@@ -70,9 +59,8 @@ def recommend(
     only: OnlyOption = None,
     exclude: ExcludeOption = None,
     include_seen: IncludeSeenOption = False,
-    on_unknown: OnUnknownOption = options.OnUnknown.popular,
-    json: options.Json = False,
-) -> None:
+    on_unknown: OnUnknownOption = "popular",
+) -> Answer:
     """Recommend items: for a known user, for a history never seen, or for everybody.
 
     Ids are compared as text: 007 and 7 are two users.
@@ -102,35 +90,33 @@ def recommend(
         "exclude_seen": not include_seen,
         "only": only or None,
         "exclude": exclude or None,
-        "on_unknown": on_unknown.value,
+        "on_unknown": on_unknown,
     }
     if out is not None:
-        _everybody(fitted, dataset, out, filters, json)
-        return
+        with console.bars() as progress:
+            rows = write_all(_batches(fitted, dataset, filters, progress), out)
+        console.saved(out)
+        users = len(fitted.log.users if dataset is None else dataset.users)
+        words = f"{rows:,} recommendations for {users:,} users in [bold]{console.plain(out)}[/]."
+        return {"model": fitted.name, "k": k, "users": users, "rows": rows, "out": str(out)}, words
     unknown: list[str] = []
-    if user:
-        at = (fitted.log if dataset is None else dataset).users.positions(user)
-        unknown = [each for each, position in zip(user, at, strict=True) if position < 0]
-        if unknown and dataset is not None and on_unknown is options.OnUnknown.error:
-            raise DataError(f"{data} has no user {unknown[0]!r}; expected one of its {len(dataset.users):,}.")
-        if dataset is None:
-            table = fitted.recommend(user, **filters)
-        else:
-            import pyarrow as pa
-
-            rows = dataset.rows(at)
-            table = fitted.recommend(histories=rows, **filters)
-            table = _named(table, pa.array(user))
-    else:
-        assert history is not None
+    if history:
         _, (unseen,) = fitted.log.histories([history])
         unknown = [str(each) for each in unseen]
         table = fitted.recommend(histories=[history], **filters)
-    if json:
-        rows = table.to_pylist()
-        console.emit({"model": fitted.name, "k": k, "unknown": unknown, "recommendations": rows})
-    else:
-        _show(table, named=bool(user))
+    elif user:
+        at = (fitted.log if dataset is None else dataset).users.positions(user)
+        unknown = [each for each, position in zip(user, at, strict=True) if position < 0]
+        if dataset is None:
+            table = fitted.recommend(user, **filters)
+        elif unknown and on_unknown == "error":
+            raise DataError(f"{data} has no user {unknown[0]!r}; expected one of its {len(dataset.users):,}.")
+        else:
+            import pyarrow as pa
+
+            table = _named(fitted.recommend(histories=dataset.rows(at), **filters), pa.array(user))
+    document = {"model": fitted.name, "k": k, "unknown": unknown, "recommendations": table.to_pylist()}
+    return document, partial(_show, table, named=bool(user))
 
 
 def _dataset(fitted: Recommender, data: Path) -> PartitionedLog:
@@ -145,44 +131,24 @@ def _dataset(fitted: Recommender, data: Path) -> PartitionedLog:
     return dataset
 
 
-def _everybody(
-    fitted: Recommender, dataset: PartitionedLog | None, out: Path, filters: dict[str, Any], json: bool
-) -> None:
-    """All users in batches into one Parquet file, which appears only when it is complete."""
-    with console.bars() as progress:
-        if dataset is None:
-            tables, users = _batches(fitted, filters, progress), fitted.log.n_users
-        else:
-            tables, users = _of_partitions(fitted, dataset, filters, progress), len(dataset.users)
-        rows = write_all(tables, out)
-    console.saved(out)
-    if json:
-        console.emit({"model": fitted.name, "k": filters["k"], "users": users, "rows": rows, "out": str(out)})
-    else:
-        console.out().print(
-            f"{rows:,} recommendations for {users:,} users in [bold]{console.plain(out)}[/].", soft_wrap=True
-        )
-
-
-def _batches(fitted: Recommender, filters: dict[str, Any], progress: Progress) -> Iterator[pa.Table]:
-    ids = fitted.log.users.ids
-    for start in range(0, len(ids), BATCH):
-        yield fitted.recommend(ids.slice(start, BATCH), **filters)
-        progress("recommending", min(start + BATCH, len(ids)), len(ids))
-
-
-def _of_partitions(
-    fitted: Recommender, dataset: PartitionedLog, filters: dict[str, Any], progress: Progress
+def _batches(
+    fitted: Recommender, dataset: PartitionedLog | None, filters: dict[str, Any], progress: Progress
 ) -> Iterator[pa.Table]:
-    """One partition of histories in memory at a time."""
+    """Recommendations for all users, a batch at a time; one partition of histories is in memory at a time."""
+    ids = (fitted.log if dataset is None else dataset).users.ids
     done = 0
-    for batch in dataset.batches():
-        for start in range(0, batch.shape[0], BATCH):
-            some = batch[start : start + BATCH]
-            table = fitted.recommend(histories=some, **filters)
-            yield _named(table, dataset.users.ids.slice(done, some.shape[0]))
-            done += some.shape[0]
-            progress("recommending", done, len(dataset.users))
+    for partition in [None] if dataset is None else dataset.batches():
+        end = len(ids) if partition is None else done + partition.shape[0]
+        begin = done
+        while done < end:
+            users = ids.slice(done, min(BATCH, end - done))
+            if partition is None:
+                yield fitted.recommend(users, **filters)
+            else:
+                rows = partition[done - begin : done - begin + len(users)]
+                yield _named(fitted.recommend(histories=rows, **filters), users)
+            done += len(users)
+            progress("recommending", done, len(ids))
 
 
 def _named(table: pa.Table, users: pa.Array) -> pa.Table:
@@ -206,19 +172,17 @@ def write_all(tables: Iterator[pa.Table], out: Path) -> int:
 
 
 def _show(table: pa.Table, *, named: bool) -> None:
-    from rich.table import Table
-
-    shown = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    rows = table.to_pylist()
+    several = named and len({row["user"] for row in rows}) > 1
     titled = "title" in table.column_names
-    several = named and len(set(table.column("user").to_pylist())) > 1
     columns = [*(["user"] if several else []), "rank", "item", *(["title"] if titled else []), "score"]
-    for column in columns:
-        shown.add_column(column, justify="right" if column in ("rank", "score") else "left", overflow="fold")
-    popular = False
-    for row in table.to_pylist():
-        popular |= row["source"] == "popular"
-        cells = {**row, "score": f"{row['score']:.4f}" + (" *" if row["source"] == "popular" else "")}
-        shown.add_row(*("" if cells[column] is None else console.plain(cells[column]) for column in columns))
-    console.out().print(shown if table.num_rows else "nothing left to recommend.")
+    popular = [row for row in rows if row["source"] == "popular"]
+    for row in rows:
+        row["score"] = f"{row['score']:.4f}" + (" *" if row["source"] == "popular" else "")
+    if rows:
+        cells = [["" if row[name] is None else row[name] for name in columns] for row in rows]
+        console.table(cells, columns, right=("rank", "score"))
+    else:
+        console.say("nothing left to recommend.")
     if popular:
-        console.out().print("* popular items: nothing is known about this user.", style="dim")
+        console.say("[dim]* popular items: nothing is known about this user.[/]")

@@ -2,94 +2,72 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infrec.cli import console, options
+from infrec.cli.options import Answer, argument, option
 from infrec.errors import InfrecError
-from infrec.progress import Progress
 from infrec.report import numbers
 
 if TYPE_CHECKING:
+    from infrec.paper.cells import Cell
     from infrec.paper.experiment import Experiment
     from infrec.paper.runner import Outcome
     from infrec.report.document import Claim, Table
 
-SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal to draw on
 CELLS = "cells"  # the stage that the runner tells of
-
 
 WhatArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="WHAT",
-        help="table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
+    argument(
+        "WHAT",
+        "table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
         "noise-infinite-ae, depth, cold, ablation, selection, statistics, augmentation, "
         "deanonymise-noise, deanonymise-reveal, leakage, continual, continual-periods, or all.",
-        show_default=False,
     ),
 ]
 DatasetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--dataset",
-        metavar="D",
-        help="A name or a file; repeatable. Default: the experiment's that are found; demo with --quick.",
+    option(
+        "--dataset D",
+        "A name or a file; repeatable. Default: the experiment's that are found; demo with --quick.",
     ),
 ]
 QuickOption = Annotated[
-    bool,
-    typer.Option("--quick", help="A look in minutes: smaller grid, fewer steps, one seed; no result."),
+    bool, option("--quick", "A look in minutes: smaller grid, fewer steps, one seed; no result.")
 ]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--only",
-        metavar="WORD",
-        help="Only cells of this model, source, number of users or noise (such as 5%); repeatable.",
+    option(
+        "--only WORD", "Only cells of this model, source, number of users or noise (such as 5%); repeatable."
     ),
 ]
 SeedsOption = Annotated[
     int | None,
-    typer.Option(
-        "--seeds",
-        metavar="K",
-        min=1,
-        max=10,
-        help="How many seeds for what is random. Default: 3; 1 for table1 and cold.",
+    option(
+        "--seeds K", "How many seeds for what is random. Default: 3; 1 for table1 and cold.", min=1, max=10
     ),
 ]
 SearchOption = Annotated[
-    bool,
-    typer.Option(
-        "--search", help="Search the settings of trained models again, instead of the committed ones."
-    ),
+    bool, option("--search", "Search the settings of trained models again, instead of the committed ones.")
 ]
-RecordsOption = Annotated[
-    Path,
-    typer.Option("--records", metavar="DIR", help="Where records and reports are kept, in DIR/WHAT."),
-]
+RecordsOption = Annotated[Path, option("--records DIR", "Where records and reports are kept, in DIR/WHAT.")]
 ProcessesOption = Annotated[
-    int,
-    typer.Option("--processes", metavar="N", min=1, help="How many cells run at a time, each in a process."),
+    int, option("--processes N", "How many cells run at a time, each in a process.", min=1)
 ]
 ClusterOption = Annotated[
     str | None,
-    typer.Option(
-        "--cluster",
-        metavar="local|ADDRESS",
-        help="Run the cells on a Ray cluster: one started here, or that at ADDRESS (auto: RAY_ADDRESS).",
+    option(
+        "--cluster local|ADDRESS",
+        "Run the cells on a Ray cluster: one started here, or that at ADDRESS (auto: RAY_ADDRESS).",
     ),
 ]
 ReportOnlyOption = Annotated[
-    bool,
-    typer.Option("--report-only", help="Run nothing: rebuild the report from the records that are there."),
+    bool, option("--report-only", "Run nothing: rebuild the report from the records that are there.")
 ]
 
 
@@ -104,8 +82,7 @@ def reproduce(
     processes: ProcessesOption = 1,
     cluster: ClusterOption = None,
     report_only: ReportOnlyOption = False,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """A table or a figure of the paper, measured again, beside the published numbers.
 
     What was measured is kept: an interrupted run goes on where it was, a finished one only makes the report.
@@ -131,41 +108,29 @@ def reproduce(
             param_hint="--records",
         )
     begun: list[tuple[Experiment, Outcome | None]] = []
-    for name in names:
-        experiment = paper.get(name)
-        if report_only:
-            begun.append((experiment, None))
-            continue
-        console.saved(records / name)
-        begun.append(
-            (
-                experiment,
-                _run(
-                    experiment, dataset or [], quick, only or [], seeds, search, records, processes, cluster
-                ),
+    for experiment in map(paper.get, names):
+        outcome = None
+        if not report_only:
+            from infrec.paper import runner
+
+            console.saved(records / experiment.name)
+            plan = runner.plan(
+                experiment, dataset or [], root=records, quick=quick, seeds=seeds, search=search
             )
-        )
-    _finish(what, begun, records, quick, as_json=json)
+            cells = runner.only(experiment.cells(plan), only or [])
+            if quick:
+                console.note(f"{experiment.name}: a quick look at {', '.join(plan.datasets)}, not a result.")
+            outcome = _run(cells, records / experiment.name, processes, cluster)
+        begun.append((experiment, outcome))
+    return _answer(what, begun, records, quick)
 
 
-def _run(
-    experiment: Experiment,
-    asked: Sequence[str],
-    quick: bool,
-    only: Sequence[str],
-    seeds: int | None,
-    search: bool,
-    root: Path,
-    processes: int,
-    cluster: str | None,
-) -> Outcome:
+def _run(cells: list[Cell], place: Path, processes: int, cluster: str | None) -> Outcome:
+    """The records of an experiment's cells; those that failed are told."""
     from infrec.paper import runner
 
-    plan = runner.plan(experiment, asked, root=root, quick=quick, seeds=seeds, search=search)
-    cells = runner.only(experiment.cells(plan), only)
-    if quick:
-        console.note(f"{experiment.name}: a quick look at {', '.join(plan.datasets)}, not a result.")
-    with _live(experiment.name) as progress:
+    name = place.name
+    with console.steps(name, _cell_words) as progress:
         executor: runner.Executor = runner.Here(progress)
         if cluster is not None:
             from infrec.paper.ray_runner import Ray
@@ -173,26 +138,26 @@ def _run(
             executor = Ray(cluster, processors=max(2, processes))
         elif processes > 1:
             executor = runner.Processes(processes)
-        outcome = runner.run(cells, root / experiment.name, executor=executor, progress=progress)
+        outcome = runner.run(cells, place, executor=executor, progress=progress)
     for cell, error in outcome.errors:
-        console.note(f"{experiment.name}: {cell.words} failed: {error}")
+        console.note(f"{name}: {cell.words} failed: {error}")
     if cells and not outcome.records:
         raise InfrecError(
-            f"none of the {len(cells)} cells of {experiment.name} could be measured; the first said: "
+            f"none of the {len(cells)} cells of {name} could be measured; the first said: "
             f"{outcome.errors[0][1] if outcome.errors else 'nothing'}"
         )
     return outcome
 
 
-def _finish(
-    what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root: Path, quick: bool, *, as_json: bool
-) -> None:
+def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root: Path, quick: bool) -> Answer:
     """The report, then what a person or a program wants to see."""
     from infrec.paper import site
     from infrec.paper.results import Results
     from infrec.report import terminal
 
+    place = root if what == "all" else root / what
     made = site.build(root, None if what == "all" else [what])
+    page = made[0 if what == "all" else 1]
     rows: list[dict[str, Any]] = []
     claims: list[Claim] = []
     tables: list[Table] = []
@@ -205,56 +170,34 @@ def _finish(
         found = experiment.findings(own).without_verdicts(undecided)
         claims += found.claims
         tables += found.tables[:4]
-        failed += (
-            [] if outcome is None else [{"cell": c.words, "error": error} for c, error in outcome.errors]
-        )
-    if as_json:
-        console.emit(
-            {
-                "what": what,
-                "quick": quick,
-                "rows": rows,
-                "claims": [vars(one) for one in claims],
-                "failed": failed,
-                "records": str(root if what == "all" else root / what),
-                "report": str(made[0] if what == "all" else made[1]),
-                "seconds": console.elapsed(),
-            }
-        )
-        return
-    if len(begun) == 1:
-        for table in tables:
+        errors = [] if outcome is None else outcome.errors
+        failed += [{"cell": cell.words, "error": error} for cell, error in errors]
+    document = {
+        "what": what,
+        "quick": quick,
+        "rows": rows,
+        "claims": [vars(one) for one in claims],
+        "failed": failed,
+        "records": str(place),
+        "report": str(page),
+        "seconds": console.elapsed(),
+    }
+
+    def show() -> None:
+        for table in tables if len(begun) == 1 else []:
             console.out().print(terminal.table(table))
-    for claim in claims:
-        console.out().print(terminal.claim(claim), soft_wrap=True)
-    page = made[0] if what == "all" else made[1]
-    console.out().print(f"The report: [bold]{console.plain(page)}[/]", soft_wrap=True)
-    if quick:
-        console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")
+        for claim in claims:
+            console.say(terminal.claim(claim))
+        console.say(f"The report: [bold]{console.plain(page)}[/]")
+        if quick:
+            console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")
+
+    return document, show
 
 
-@contextmanager
-def _live(title: str) -> Iterator[Progress]:
-    """Cells done, the last one, time left: a bar on a terminal, else a line now and then."""
-    if sys.stderr.isatty():
-        with console.bars() as progress:
-
-            def draw(stage: str, done: float, total: float | None = None, **facts: object) -> None:
-                if stage == CELLS:
-                    left = numbers.seconds(float(str(facts.pop("seconds_left", 0.0))))
-                    progress(title, done, total, left=left, **facts)
-                else:  # what happens inside the cell at hand
-                    progress(f"  {stage}", done, total)
-
-            yield draw
-        return
-    last = time.monotonic()
-
-    def line(stage: str, done: float, total: float | None = None, **facts: object) -> None:
-        nonlocal last
-        if stage == CELLS and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            left = numbers.seconds(float(str(facts.get("seconds_left", 0.0))))
-            console.note(f"{title}: {done:.0f} of {total:.0f} cells, {left} left ({facts.get('last')})")
-
-    yield line
+def _cell_words(stage: str, count: str, facts: dict[str, Any]) -> str | None:
+    """Cells done, time left and the last one; None for what happens inside the cell at hand."""
+    if stage != CELLS:
+        return None
+    left = numbers.seconds(float(facts.get("seconds_left", 0.0)))
+    return f"{count} cells, {left} left ({facts.get('last')})"

@@ -8,40 +8,26 @@ from typing import Annotated
 
 import typer
 
-from infrec.cli import console, options, outputs
-from infrec.cli.options import Reading, reads_data
+from infrec.cli import console, options
+from infrec.cli.options import Answer, Reading, option, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
-
-StrategyOption = Annotated[
-    str,
-    typer.Option(
-        "--strategy",
-        metavar="NAME",
-        help="interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.",
-        show_default=False,
-    ),
-]
-OutOption = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Where to save the sample.", show_default=False)
-]
-PercentOption = Annotated[
-    float | None, typer.Option("--percent", metavar="P", help="How much of the interactions, in percent.")
-]
-UsersOption = Annotated[int | None, typer.Option("--users", metavar="N", help="How many users.")]
 
 
 @reads_data
 def sample(
     data: options.Data,
-    strategy: StrategyOption,
-    out: OutOption,
-    percent: PercentOption = None,
-    users: UsersOption = None,
+    strategy: Annotated[
+        str, option("--strategy NAME", "interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.")
+    ],
+    out: Annotated[Path, option("--out -o DIR", "Where to save the sample.")],
+    percent: Annotated[
+        float | None, option("--percent P", "How much of the interactions, in percent.")
+    ] = None,
+    users: Annotated[int | None, option("--users N", "How many users.")] = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
-    json: options.Json = False,
-) -> None:
+) -> Answer:
     """Choose some users or interactions of the train part by a rule: what a summary must beat.
 
     Every item of the data is kept. [bold]infrec evaluate DATA --train-on DIR[/] fits models on it.
@@ -59,7 +45,7 @@ def sample(
         raise typer.BadParameter(words, param_hint="--strategy")
     if (percent is None) == (users is None):
         raise typer.BadParameter("give exactly one of --percent or --users.")
-    outputs.check(out, "sample")
+    console.check_out(out, "sample")
     from infrec.splits import holdout
 
     watch = Stopwatch()
@@ -86,14 +72,10 @@ def sample(
         "bytes": chosen.bytes,
         "seconds": {**watch.seconds, "total": console.elapsed()},
     }
-    if json:
-        console.emit(document)
-        return
-    console.out().print(
+    words = (
         f"[bold]{chosen.n_interactions:,}[/] interactions of [bold]{chosen.n_users:,}[/] users ({strategy}): "
         f"{share:.1f} % of the train part, saved in [bold]{console.plain(out)}[/] "
-        f"({numbers.size(chosen.bytes)}).",
-        soft_wrap=True,
+        f"({numbers.size(chosen.bytes)}).\n"
+        + console.then(f"infrec evaluate {reading.again(data, seed)} --train-on {out}")
     )
-    then = f"infrec evaluate {reading.again(data, seed)} --train-on {out}"
-    console.out().print(f"Next: {then}", style="dim", soft_wrap=True, markup=False)
+    return document, words

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import typer
 
 from infrec.cli import console, options
+from infrec.cli.options import argument, option
 
 if TYPE_CHECKING:
     from infrec.serve.served_model import Served
@@ -23,95 +24,61 @@ _SAFETY, _LOAD = "Who may ask", "Under load"
 
 ModelsArgument = Annotated[
     list[str],
-    typer.Argument(
-        metavar="MODEL_OR_SUMMARY...",
-        help="Directories that infrec fit, distill or sample wrote, or NAME=DIRECTORY; the first is the "
-        "default.",
-        show_default=False,
+    argument(
+        "MODEL_OR_SUMMARY...",
+        "Directories that infrec fit, distill or sample wrote, or NAME=DIRECTORY; the first is the default.",
     ),
 ]
 HostOption = Annotated[
-    str,
-    typer.Option(
-        "--host", metavar="ADDRESS", help="Where to listen; any but this machine's own needs a token."
-    ),
+    str, option("--host ADDRESS", "Where to listen; any but this machine's own needs a token.")
 ]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Which port; 0 takes a free one.")]
+PortOption = Annotated[int, option("--port", "Which port; 0 takes a free one.", min=0, max=65535)]
 TokenOption = Annotated[
     str | None,
-    typer.Option(
-        "--token",
-        metavar="TEXT",
-        help=f"What clients must send; better in ${TOKEN}, which other users of the machine cannot see.",
-        rich_help_panel=_SAFETY,
+    option(
+        "--token TEXT",
+        f"What clients must send; better in ${TOKEN}, which other users of the machine cannot see.",
+        _SAFETY,
     ),
 ]
 AllowHostOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--allow-host",
-        metavar="NAME[:PORT]",
-        help="Another Host header to answer to, behind a proxy for example; repeatable.",
-        rich_help_panel=_SAFETY,
+    option(
+        "--allow-host NAME[:PORT]",
+        "Another Host header to answer to, behind a proxy for example; repeatable.",
+        _SAFETY,
     ),
 ]
 CorsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--cors",
-        metavar="ORIGIN",
-        help="A page elsewhere that may call, such as https://example.org; repeatable.",
-        rich_help_panel=_SAFETY,
+    option(
+        "--cors ORIGIN", "A page elsewhere that may call, such as https://example.org; repeatable.", _SAFETY
     ),
 ]
 WorkersOption = Annotated[
-    int,
-    typer.Option(
-        "--workers",
-        min=1,
-        max=256,
-        help="Processes; the weights are in memory once.",
-        rich_help_panel=_LOAD,
-    ),
+    int, option("--workers", "Processes; the weights are in memory once.", _LOAD, min=1, max=256)
 ]
 QueueOption = Annotated[
-    int,
-    typer.Option(
-        "--queue", min=1, help="Requests that may wait for a model; more get 503.", rich_help_panel=_LOAD
-    ),
+    int, option("--queue", "Requests that may wait for a model; more get 503.", _LOAD, min=1)
 ]
 WindowOption = Annotated[
     float,
-    typer.Option(
-        "--window",
+    option(
+        "--window MS",
+        "Milliseconds in which requests gather to be scored together.",
+        _LOAD,
         min=0.0,
         max=1000.0,
-        metavar="MS",
-        help="Milliseconds in which requests gather to be scored together.",
-        rich_help_panel=_LOAD,
     ),
 ]
 TimeoutOption = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        min=0.1,
-        metavar="SECONDS",
-        help="How long a request may take to arrive.",
-        rich_help_panel=_LOAD,
-    ),
+    float, option("--timeout SECONDS", "How long a request may take to arrive.", _LOAD, min=0.1)
 ]
 ConnectionsOption = Annotated[
-    int,
-    typer.Option(
-        "--connections",
-        min=1,
-        help="Open connections at a time, in each process.",
-        rich_help_panel=_LOAD,
-    ),
+    int, option("--connections", "Open connections at a time, in each process.", _LOAD, min=1)
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="No line for each request.")]
-OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+QuietOption = Annotated[bool, option("--quiet", "No line for each request.")]
+OpenOption = Annotated[bool, option("--open", "Open the page in a browser.")]
 
 
 def serve(
@@ -201,17 +168,13 @@ def _tell(settings: Settings, served: list[Served], *, made: bool, json: bool) -
         shown = {"token": settings.token} if made else {}
         console.emit({"url": settings.url, "pid": os.getpid(), "models": entries, **shown})
         return
-    out = console.out()
     for entry in entries:
-        out.print(
+        console.say(
             f"[bold]{console.plain(entry['name'])}[/]  {entry['type']}, {entry['users']:,} users × "
-            f"{entry['items']:,} items  [dim]{entry['hash']}[/]",
-            soft_wrap=True,
+            f"{entry['items']:,} items  [dim]{entry['hash']}[/]"
         )
     # An IPv6 address has brackets, as markup has.
-    out.print(f"Serving at [bold]{console.plain(settings.url)}[/]  (Ctrl-C stops)", soft_wrap=True)
+    console.say(f"Serving at [bold]{console.plain(settings.url)}[/]  (Ctrl-C stops)")
     if made:
-        out.print(
-            f"The token, shown once: [bold]{settings.token}[/]\nThe page: {console.plain(_page(settings))}",
-            soft_wrap=True,
-        )
+        console.say(f"The token, shown once: [bold]{settings.token}[/]")
+        console.say(f"The page: {console.plain(_page(settings))}")

@@ -1,8 +1,8 @@
 """Model × split → numbers, and how sure they are."""
 
-from infrec.evaluation.evaluate import Evaluation, Scorer, evaluate
-from infrec.evaluation.intervals import Difference, bootstrap, compare
+from infrec.evaluation.evaluate import Difference, Evaluation, Scorer, compare, evaluate
 from infrec.evaluation.strata import Stratum, by_item_coldness, by_user_coldness
+from infrec.metrics.intervals import bootstrap
 
 __all__ = [
     "Difference",

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec import machine
-from infrec.evaluation.evaluate import Evaluation, evaluate
-from infrec.evaluation.intervals import compare
+from infrec.evaluation.evaluate import Evaluation, compare, evaluate
 from infrec.evaluation.strata import by_user_coldness
+from infrec.metrics.intervals import Interval
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.splits import holdout
 
@@ -22,14 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.data import Interactions
-    from infrec.evaluation.card_records import Card
+    from infrec.evaluation.fidelity import Card
     from infrec.models import InfiniteAE, Recommender
     from infrec.splits import Split
 
 GROUPS = ("most popular", "popular", "middle", "rarer", "long tail")
 REASONS = 3
-
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)

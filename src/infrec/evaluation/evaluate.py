@@ -1,4 +1,4 @@
-"""Model × split → numbers, a batch of users at a time."""
+"""Model × split → numbers, a batch of users at a time; and two models user by user."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from infrec import machine, metrics
 from infrec.errors import ConfigError, DataError
-from infrec.evaluation.intervals import intervals_of
+from infrec.metrics.intervals import LEVEL, RESAMPLES, Interval, intervals_of, resampled_means
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.splits import Split
-from infrec.splits.negatives import BLOCK, block_negatives
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -70,7 +69,7 @@ class Evaluation:
     item_hits: Mapping[int, NDArray[np.int64]]
     item_held_out: NDArray[np.int64]
     auc_contributions: NDArray[np.float64] | None = None
-    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
     population: int = 0
 
     @property
@@ -148,6 +147,56 @@ def evaluate(
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
 
 
+@dataclass(frozen=True)
+class Difference:
+    """How much better the first is.
+
+    Args:
+        value: Mean of the first minus mean of the second.
+        low, high: Its 95 % interval.
+        p_value: Two-sided, of no difference.
+    """
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+def compare(
+    a: Evaluation, b: Evaluation, *, resamples: int = RESAMPLES, seed: int = 42
+) -> dict[str, Difference]:
+    """How much better a is than b in each metric, user by user (paired bootstrap over users).
+
+    A pooled AUC is compared through its contributions.
+
+    Args:
+        a, b: Evaluations from the same split and protocol.
+        resamples: How often users are drawn again.
+        seed: Seed of the draws.
+    """
+    if (a.protocol, a.split, a.n_users) != (b.protocol, b.split, b.n_users):
+        raise ConfigError(
+            f"one evaluation is {a.protocol} on {a.n_users} users ({a.split}), the other {b.protocol} on "
+            f"{b.n_users} ({b.split}); expected the same users, split and protocol."
+        )
+    ours, theirs = a.contributions, b.contributions
+    names = [name for name in ours if name in theirs]
+    if not names:
+        return {}
+    differences = np.stack([ours[name] - theirs[name] for name in names], axis=1)
+    means = resampled_means(differences, resamples=resamples, seed=seed)
+    low, high = np.quantile(means, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
+    # One is added so that a p-value is never exactly 0: 1,000 resamples cannot show that.
+    tail = np.minimum((means <= 0).sum(axis=0), (means >= 0).sum(axis=0)) + 1
+    p = np.minimum(1.0, 2.0 * tail / (resamples + 1))
+    value = differences.mean(axis=0)
+    return {
+        name: Difference(float(value[at]), float(low[at]), float(high[at]), float(p[at]))
+        for at, name in enumerate(names)
+    }
+
+
 def _check_items(model: Scorer, split: Split) -> None:
     """Refuse a model over as many other items, or in another order; `score` refuses another number."""
     own, asked = getattr(getattr(model, "log", None), "items", None), split.train.items
@@ -164,15 +213,10 @@ class _Tally:
     """Sums and per-user figures that are kept of each batch after its scores are gone."""
 
     def __init__(
-        self,
-        split: Split,
-        people: NDArray[np.integer] | None,
-        protocol: str,
-        k: tuple[int, ...],
-        seed: int,
+        self, split: Split, people: NDArray[np.integer] | None, protocol: str, k: tuple[int, ...], seed: int
     ) -> None:
         n_items = split.train.n_items
-        self.split, self.protocol, self.k, self.seed = split, protocol, k, seed
+        self.split, self.protocol, self.k = split, protocol, k
         self.name = split.name
         if people is not None:
             self.name += f", {len(people):,} of {split.train.n_users:,} users (seed {seed})"
@@ -187,7 +231,7 @@ class _Tally:
         self.item_hits = {length: np.zeros(n_items, np.int64) for length in k}
         self.user_auc = np.zeros(self.n)
         self.pooled = protocol == "paper-code"
-        self.negatives: tuple[int, NDArray[np.int64]] = (-1, np.zeros((0, NEGATIVES), np.int64))
+        self.negatives = metrics.Negatives(self.train, self.held_out, NEGATIVES, seed=seed)
         self.n_negatives = np.zeros(self.n, np.int32)
         self.positive_scores: list[NDArray[Any]] = []
         self.negative_scores: list[NDArray[Any]] = []
@@ -212,23 +256,10 @@ class _Tally:
             return
         row = np.repeat(np.arange(stop - start), np.diff(held_out.indptr))
         self.positive_scores.append(scores[row, held_out.indices])
-        drawn = self._drawn(start, stop)
+        drawn = self.negatives.of(start, stop)
         of, place = np.nonzero(drawn >= 0)
         self.n_negatives[users] = np.count_nonzero(drawn >= 0, axis=1)
         self.negative_scores.append(scores[of, drawn[of, place]])
-
-    def _drawn(self, start: int, stop: int) -> NDArray[np.int64]:
-        """The negatives of these users; one block of draws is held at a time."""
-        pieces = []
-        while start < stop:
-            block = start // BLOCK
-            if self.negatives[0] != block:
-                drawn = block_negatives(self.train, self.held_out, block, NEGATIVES, seed=self.seed)
-                self.negatives = (block, drawn)
-            end = min(stop, (block + 1) * BLOCK)
-            pieces.append(self.negatives[1][start - block * BLOCK : end - block * BLOCK])
-            start = end
-        return np.concatenate(pieces)
 
     def evaluation(self) -> Evaluation:
         contributions = None

@@ -6,16 +6,17 @@ card = fidelity.card_of("my log", split, summary)
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from infrec import machine
 from infrec.data import Summary
 from infrec.errors import InfrecError
-from infrec.evaluation.card_records import Card, Curve, Fidelity, Size, Which
 from infrec.evaluation.evaluate import evaluate
+from infrec.metrics.intervals import Interval
 from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
@@ -33,6 +34,116 @@ ELSEWHERE = ("mode", "start", "seed", "users", "steps")  # settings that have a 
 SEEN = "; with ε and δ all interactions went into the noisy sums, the test part's too"
 
 
+# The train part; what was distilled of it; that as centres of a fit on the train part; random users.
+Which = Literal["full", "summary", "finished", "random"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a dataset is. `bytes`: its interactions as Parquet."""
+
+    users: int
+    interactions: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """One model fitted on one dataset, measured on the original's test part.
+
+    share: each metric as a part of what the same model reaches when it is fitted on the full data.
+    """
+
+    model: str
+    data: Which
+    metrics: Mapping[str, float]
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    share: Mapping[str, float] = field(default_factory=dict)
+    selected: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A distribution of one dataset, largest first: points (share of items or users, value), and figures."""
+
+    data: Which
+    points: Sequence[tuple[float, float]]
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Card:
+    """Everything the card of a summary shows.
+
+    start: what the optimisation started from, `popularity` or `users` (rows of real users).
+    seconds: spent, by stage. `steps` were made, and the summary of `best_step` was kept.
+    popularity: in what share of users' histories the items stand. activity: interactions per user.
+    likeness: rank correlation of the items' popularity in the summary with that in the original.
+    picture: synthetic users × most popular items, a hexadecimal digit a cell, 0 (none) to f (weight 1).
+    facts: small print worth keeping (library versions, device, command).
+    guarantee: ε, δ, what they mean and what they do not cover; None where there is none.
+    audit: what `infrec audit` found, without anybody's id (`Audit.as_dict(ids=False)`); None before it.
+    """
+
+    dataset: str
+    items: int
+    mode: str
+    start: str
+    discrete: bool
+    seed: int
+    steps: int
+    best_step: int
+    full: Size
+    summary: Size
+    random: Size | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    fidelity: Sequence[Fidelity] = ()
+    popularity: Sequence[Curve] = ()
+    activity: Sequence[Curve] = ()
+    likeness: float | None = None
+    picture: Sequence[str] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    guarantee: Mapping[str, Any] | None = None
+    audit: Mapping[str, Any] | None = None
+
+    def by_model(self) -> dict[str, Any]:
+        """The metrics by model and dataset, as `--json` has them; `ratio` is the summary's share."""
+        found: dict[str, Any] = {}
+        for each in self.fidelity:
+            of_model = found.setdefault(each.model, {})
+            of_model[each.data] = dict(each.metrics)
+            if each.data == "summary":
+                of_model["ratio"] = dict(each.share)
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """The record as JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Card:
+        """A record that `as_dict` wrote."""
+        random = record.get("random")
+        return cls(
+            **{
+                **record,
+                "full": Size(**record["full"]),
+                "summary": Size(**record["summary"]),
+                "random": None if random is None else Size(**random),
+                "fidelity": tuple(Fidelity(**each) for each in record["fidelity"]),
+                "popularity": tuple(_curve(each) for each in record["popularity"]),
+                "activity": tuple(_curve(each) for each in record["activity"]),
+                "picture": tuple(record["picture"]),
+            }
+        )
+
+
+def _curve(record: Mapping[str, Any]) -> Curve:
+    return Curve(**{**record, "points": tuple((x, y) for x, y in record["points"])})
+
+
+# ---- measuring --------------------------------------------------------------------------------------------
 def card_of(
     dataset: str, split: Split, summary: Summary, *, seed: int = 42, progress: Progress = silent
 ) -> Card:
@@ -45,16 +156,24 @@ def card_of(
         seed: Seed of the random users, of the AUC's negatives and of the intervals.
         progress: Called as the work goes on.
     """
-    from infrec.distillation import dp_accounting, update
+    about, guarantee = summary.about, summary.about.get("guarantee")
+    if guarantee is not None:
+        from infrec.distillation import dp_accounting
 
-    about = summary.about
+        guarantee = dp_accounting.with_epsilon(guarantee)
     if summary.items != split.train.items:  # with (ε, δ) it has the items that may be named
+        from infrec.distillation import update
+
         split = update.with_items_of(split, summary)
         summary = summary.align_items(split.train.items)
     train = split.train
     watch = Stopwatch()
     with watch("measuring fidelity"):
-        random = random_users(split, summary.n_users, seed)
+        from infrec.samplers import sample
+
+        # All of them where a summary has more: one that is carried on, or of invented users, may.
+        users = min(summary.n_users, train.n_users)
+        random = sample(train, strategy="user-rns", users=users, seed=seed)
         found = measure(
             split,
             {"full": None, "summary": summary, "finished": summary, "random": random},
@@ -87,23 +206,13 @@ def card_of(
         likeness=likeness(summary, train),
         picture=picture(summary, train),
         facts={
-            "split": split.name + SEEN if "guarantee" in about and split.name != "own" else split.name,
+            "split": split.name + SEEN if guarantee is not None and split.name != "own" else split.name,
             "protocol": "paper-code",
             "device": str(about.get("device", machine.device())),
             **{name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")},
         },
-        guarantee=dp_accounting.with_epsilon(about.get("guarantee")),
+        guarantee=guarantee,
     )
-
-
-def random_users(split: Split, users: int, seed: int) -> Summary:
-    """Users of the train part drawn at random: what a summary of so many users must beat.
-
-    All of them where a summary has more: one that is carried on, or of invented users, may.
-    """
-    from infrec.samplers import sample
-
-    return sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
 
 
 def measure(
@@ -156,17 +265,6 @@ def measure(
             )
             del fitted
     return tuple(found)
-
-
-def document(found: Iterable[Fidelity]) -> dict[str, Any]:
-    """By model and dataset, as `--json` has it; `ratio` is the summary's share of the full data's."""
-    out: dict[str, Any] = {}
-    for each in found:
-        of_model = out.setdefault(each.model, {})
-        of_model[each.data] = dict(each.metrics)
-        if each.data == "summary":
-            of_model["ratio"] = dict(each.share)
-    return out
 
 
 # ---- what a dataset looks like ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infrec.errors import ConfigError
-from infrec.evaluation.intervals import intervals_of
+from infrec.metrics.intervals import Interval, intervals_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class Stratum:
     high: int
     size: int
     metrics: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
+    intervals: dict[str, Interval]
 
     @property
     def label(self) -> str:

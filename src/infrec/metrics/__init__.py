@@ -13,7 +13,7 @@ from infrec.metrics.accuracy import (
     truncated_ndcg,
     truncated_recall,
 )
-from infrec.metrics.auc import pooled_auc_by_user, user_auc
+from infrec.metrics.auc import Negatives, pooled_auc_by_user, user_auc
 from infrec.metrics.catalogue import (
     co_occurrence_agreement,
     coverage,
@@ -27,6 +27,7 @@ from infrec.metrics.ranking import hit_rate_at, hits, top_k
 
 __all__ = [
     "PROTOCOLS",
+    "Negatives",
     "Protocol",
     "check_protocol",
     "co_occurrence_agreement",

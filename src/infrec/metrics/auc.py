@@ -1,4 +1,7 @@
-"""The chance that a held-out item outranks one the user never had; equal scores count one half."""
+"""The chance that a held-out item outranks one the user never had; equal scores count one half.
+
+And negatives: the items that a user never had, drawn at random.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infrec.errors import ConfigError
 from infrec.metrics.ranking import flat_positions
+from infrec.randomness import generator
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -14,6 +19,7 @@ if TYPE_CHECKING:
 
     Scores = NDArray[np.floating[Any]]
 
+BLOCK = 1 << 18  # users per random stream: changing it changes the draws of larger datasets
 _BLOCK_ENTRIES = 1 << 19
 _CHUNK = 1 << 22
 
@@ -121,3 +127,74 @@ def _count_below(
         right = ((found < values) if strict else (found <= values)) & (low < high)
         low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
     return low
+
+
+class Negatives:
+    """For each user n distinct random items that are in neither train nor test; they may be in validation.
+
+    A user with fewer than n such items gets all of them, then −1.
+
+    Args:
+        train, test: CSR [users, items].
+        n: How many for each user.
+        seed: Seed of the draw.
+    """
+
+    def __init__(self, train: sp.csr_array, test: sp.csr_array, n: int = 50, *, seed: int = 42) -> None:
+        if n < 1:
+            raise ConfigError(f"{n} negatives were asked for; expected 1 or more.")
+        self.train, self.test, self.n, self.seed = train, test, n, seed
+        self._block, self._drawn = -1, np.zeros((0, n), np.int64)  # one is held at a time
+
+    def of(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Columns, [stop − start, n].
+
+        Args:
+            start, stop: The users start … stop − 1.
+        """
+        pieces = [np.zeros((0, self.n), np.int64)]
+        while start < stop:
+            block, at = divmod(start, BLOCK)
+            if self._block != block:
+                self._block, self._drawn = block, self._draw(block)
+            pieces.append(self._drawn[at : at + stop - start])
+            start += len(pieces[-1])
+        return np.concatenate(pieces)
+
+    def _draw(self, block: int) -> NDArray[np.int64]:
+        some = slice(block * BLOCK, (block + 1) * BLOCK)
+        taken = self.train[some] + self.test[some]  # weights are positive, so nothing cancels
+        taken.sort_indices()
+        free = taken.shape[1] - np.diff(taken.indptr).astype(np.int64)
+        stream = ("evaluation negatives", *([str(block)] if block else []))
+        return _nth_free(taken, _distinct(free, self.n, generator(self.seed, *stream)))
+
+
+def _distinct(below: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Per row, n distinct numbers of 0 … below−1, every set equally likely; all of them, then −1, if too few.
+
+    Floyd's method, all rows at once: for last = below−n … below−1, draw from 0 … last, and take `last` itself
+    when the drawn one is already there.
+    """
+    out = np.empty((len(below), n), np.int64)
+    for step in range(n):
+        last = np.maximum(below - n + step, 0)
+        drawn = rng.integers(0, last, endpoint=True)
+        again = (out[:, :step] == drawn[:, None]).any(axis=1)
+        out[:, step] = np.where(again, last, drawn)
+    few = np.flatnonzero(below < n)
+    everything = np.arange(n)
+    out[few] = np.where(everything < below[few, None], everything, -1)
+    return out
+
+
+def _nth_free(taken: sp.csr_array, rank: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The column that is the rank-th (from 0) of those not stored in its row; −1 stays −1."""
+    n_rows, n_columns = taken.shape
+    # Before the j-th stored column c_j there are c_j − j free ones, so as many stored columns precede the
+    # free one of rank r as have c_j − j ≤ r. Offsetting by the row makes that one search for all rows.
+    row = np.repeat(np.arange(n_rows), np.diff(taken.indptr))
+    free_before = taken.indices - (np.arange(taken.nnz) - taken.indptr[row]) + row * (n_columns + 1)
+    asked = rank + np.arange(n_rows)[:, None] * (n_columns + 1)
+    passed = np.searchsorted(free_before, asked, "right") - taken.indptr[:-1, None]
+    return np.where(rank < 0, -1, rank + passed)

@@ -15,7 +15,7 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.privacy.matching import item_weights, over
 from infrec.randomness import generator
-from infrec.splits.split import rows_of
+from infrec.splits.holdout import rows_of
 
 MOST = 20_000  # people of a group that are attacked; more of them narrow no interval that matters
 AT_ONCE = 1024  # people

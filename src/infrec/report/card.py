@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from infrec import drafts
 from infrec.artifacts import CARD
-from infrec.evaluation.card_records import Card, Curve, Fidelity, Which
+from infrec.evaluation.fidelity import Card, Curve, Fidelity, Which
 from infrec.report import audit as audits
 from infrec.report import html
 from infrec.report.document import (
@@ -242,14 +242,15 @@ def _privacy(card: Card) -> list[Section]:
     if not card.guarantee:
         targets = TARGETS.get(str(card.settings.get("targets")), "")
         meaning.append(Text(f"{targets} {caveat}".strip()))
-    heading = "What does it mean for privacy?"
+    sections = [Section("What does it mean for privacy?", meaning)]
+    if card.guarantee:
+        sections += audits.guarantee(card.guarantee)
     if card.audit is None:
         meaning.append(Text(NOT_AUDITED))
-        return [Section(heading, meaning), *audits.guarantee(card.guarantee)]
+        return sections
     from infrec.privacy import Audit
 
-    attacks = Section("What did attacks find?", [audits.aside(Audit.from_dict(card.audit))])
-    return [Section(heading, meaning), *audits.guarantee(card.guarantee), attacks]
+    return [*sections, Section("What did attacks find?", [audits.aside(Audit.from_dict(card.audit))])]
 
 
 def _making(card: Card) -> list[Block]:

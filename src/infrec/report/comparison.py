@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from infrec.evaluation.card_records import Card
 from infrec.evaluation.comparison import Comparison, Example, ModelRecord, Recommended, Stratum
+from infrec.evaluation.fidelity import Card
 from infrec.report import card as cards
 from infrec.report.document import (
     Bar,

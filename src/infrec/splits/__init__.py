@@ -1,13 +1,11 @@
 """Who is held out."""
 
 from infrec.splits.holdout import Split, hide, holdout, inner_holdout, is_set_aside, own_split, set_aside
-from infrec.splits.negatives import evaluation_negatives
 from infrec.splits.temporal import ahead, periods
 
 __all__ = [
     "Split",
     "ahead",
-    "evaluation_negatives",
     "hide",
     "holdout",
     "inner_holdout",

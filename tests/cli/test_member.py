@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from typing import Any
 
 import pytest
 
-from infrec.cli import child_process
+from infrec.cli import distributed
+from infrec.cli.launchers import Place
 from infrec.errors import DataError, InfrecError
 from infrec.progress import Progress
 
@@ -22,6 +24,8 @@ def work(how: str, progress: Progress) -> str:
     if how == "fail":
         raise DataError("the data is bad.")
     progress("stage", 1, 2, loss=0.5)
+    if how == "abort later":  # JAX's runtime ends a process that is left alone like this
+        os.abort()
     return "done"
 
 
@@ -29,9 +33,7 @@ def run(how: str, told: list[Any] | None = None) -> str:
     def progress(*words: Any, **facts: Any) -> None:
         (told if told is not None else []).append((words, facts))
 
-    return child_process.run_in_child(
-        work, {"how": how}, progress=progress, ended=lambda: "it was left alone."
-    )
+    return distributed.run_member(partial(work, how), Place(0, 2, "here:1"), progress)
 
 
 def test_a_result_and_its_progress(capfd: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +48,8 @@ def test_a_result_and_its_progress(capfd: pytest.CaptureFixture[str]) -> None:
     ("how", "kind", "words"),
     [
         ("fail", DataError, "the data is bad"),
-        ("abort", InfrecError, "it was left alone"),
+        ("abort", InfrecError, "did not meet the others at here:1"),
+        ("abort later", InfrecError, "another of the processes has ended or cannot be reached"),
         ("kill", InfrecError, "killed, most likely for lack of memory"),
     ],
 )

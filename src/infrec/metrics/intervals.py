@@ -1,4 +1,4 @@
-"""How sure a number is: the percentile bootstrap over users, for one model and for the difference of two.
+"""How sure a mean over users is: the percentile bootstrap.
 
 With very many users the mean is as good as normal and resampling them would only take long: there the
 interval is mean ± 1.96 standard errors.
@@ -6,7 +6,6 @@ interval is mean ± 1.96 standard errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -18,28 +17,11 @@ from infrec.randomness import generator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from infrec.evaluation.evaluate import Evaluation
-
+Interval = tuple[float, float]
 RESAMPLES = 1000
 LEVEL = 0.95
-_BLOCK_ENTRIES = 1 << 22
 MANY = 200_000  # users beyond which intervals are those of the normal distribution
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How much better the first is.
-
-    Args:
-        value: Mean of the first minus mean of the second.
-        low, high: Its 95 % interval.
-        p_value: Two-sided, of no difference.
-    """
-
-    value: float
-    low: float
-    high: float
-    p_value: float
+_BLOCK_ENTRIES = 1 << 22
 
 
 def resampled_means(
@@ -86,7 +68,7 @@ def bootstrap(
 
 def intervals_of(
     contributions: dict[str, NDArray[np.float64]], *, resamples: int = RESAMPLES, seed: int = 42
-) -> dict[str, tuple[float, float]]:
+) -> dict[str, Interval]:
     """The interval of each metric from the per-user values that it is the mean of."""
     if not contributions:
         return {}
@@ -95,37 +77,3 @@ def intervals_of(
     if "AUC" in out:  # pseudo-values are not confined to 0…1
         out["AUC"] = (max(0.0, out["AUC"][0]), min(1.0, out["AUC"][1]))
     return out
-
-
-def compare(
-    a: Evaluation, b: Evaluation, *, resamples: int = RESAMPLES, seed: int = 42
-) -> dict[str, Difference]:
-    """How much better a is than b in each metric, user by user (paired bootstrap over users).
-
-    A pooled AUC is compared through its contributions.
-
-    Args:
-        a, b: Evaluations from the same split and protocol.
-        resamples: How often users are drawn again.
-        seed: Seed of the draws.
-    """
-    if (a.protocol, a.split, a.n_users) != (b.protocol, b.split, b.n_users):
-        raise ConfigError(
-            f"one evaluation is {a.protocol} on {a.n_users} users ({a.split}), the other {b.protocol} on "
-            f"{b.n_users} ({b.split}); expected the same users, split and protocol."
-        )
-    ours, theirs = a.contributions, b.contributions
-    names = [name for name in ours if name in theirs]
-    if not names:
-        return {}
-    differences = np.stack([ours[name] - theirs[name] for name in names], axis=1)
-    means = resampled_means(differences, resamples=resamples, seed=seed)
-    low, high = np.quantile(means, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
-    # One is added so that a p-value is never exactly 0: 1,000 resamples cannot show that.
-    tail = np.minimum((means <= 0).sum(axis=0), (means >= 0).sum(axis=0)) + 1
-    p = np.minimum(1.0, 2.0 * tail / (resamples + 1))
-    value = differences.mean(axis=0)
-    return {
-        name: Difference(float(value[at]), float(low[at]), float(high[at]), float(p[at]))
-        for at, name in enumerate(names)
-    }
