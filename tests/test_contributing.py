@@ -107,5 +107,7 @@ def test_the_experiment_is_run_and_decides_its_claim(tmp_path: Path, monkeypatch
     cells = experiment.cells(plan)
     outcome = runner.run(cells, tmp_path / experiment.name)
     assert len(cells) == 1 and not outcome.errors
-    (claim,) = experiment.findings(Results.at(tmp_path, experiment.name)).claims
+    found = experiment.findings(Results.at(tmp_path, experiment.name))
+    (claim,), (table,) = found.claims, found.tables
     assert (claim.dataset, claim.verdict) == ("demo", "holds")
+    assert [line[0] for line in table.rows] == ["ease", "poprec"]
