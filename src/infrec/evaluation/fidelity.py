@@ -103,7 +103,7 @@ def random_users(split: Split, users: int, seed: int) -> Summary:
     """
     from infrec.samplers import sample
 
-    return sample(split.train, strategy="user-rns", users=min(users, split.train.n_users), seed=seed)
+    return sample(split.train, users=min(users, split.train.n_users), seed=seed)
 
 
 def measure(

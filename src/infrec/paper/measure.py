@@ -129,14 +129,15 @@ def _data(
 
 def realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
     """How much generated users look like the log's, beside untrained ones and as many real ones."""
+    from infrec.models.trainer import Training
     from infrec.samplers import sample
-    from infrec.samplers.ar_cf import untrained
+    from infrec.samplers.ar_cf import ARCF
 
-    untaught = untrained(train, seed=cell.seed, **dict(cell.data.settings))
+    untrained = Training(ARCF(seed=cell.seed, **dict(cell.data.settings)), train).model()
     sides = {
-        "untrained": untaught.generate(made.n_users),
+        "untrained": untrained.generate(made.n_users),
         "trained": made,
-        "real": sample(train, strategy="user-rns", users=made.n_users, seed=cell.seed),
+        "real": sample(train, users=made.n_users, seed=cell.seed),
     }
     return {
         side: {

@@ -19,7 +19,10 @@ from infrec.paper.published import METRICS
 from infrec.paper.records import LOOK, Record, Records
 from infrec.report import numbers
 from infrec.report.document import Point, Series, Table, Value
+from infrec.report.numbers import STYLES, Style
+from infrec.samplers import SAMPLERS
 
+STYLES.update({name: Style(one.label, one.colour, one.marker) for name, one in SAMPLERS.items()})
 MAIN = f"{DISTILLED}-published"
 HR = "HR@10"  # decides claims, where nothing else is said
 MAIN_AND_ALL = (("", (HR,)), ("-all", METRICS))  # a main figure and the appendix's: suffix, metrics

@@ -1,14 +1,10 @@
-"""One contract for every sampler: a log, a strategy and a size in; a `Summary` over the same items out.
-
-`user-rns`, `head-user` and `svp-cf` put the users in an order and take them from the front, whole, until the
-number of users or the share of interactions is reached. `herding` does the same, each user chosen in view of
-those before. `interaction-rns` takes interactions one by one. `ar-cf` chooses nobody: it makes users.
-"""
+"""One contract for every sampler: a log, a strategy and a size in; a `Summary` over the same items out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,45 +13,68 @@ from infrec.data import Interactions, Summary, grids
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.samplers import ar_cf, svp_cf
-from infrec.samplers.herding import herd
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from infrec.samplers import ar_cf, orders
 
 
-def _random_order(log: Interactions, seed: int) -> NDArray[np.int64]:
-    """User-RNS: every order of the users is equally likely."""
-    return generator(seed, "user-rns").permutation(log.n_users)
+@dataclass(frozen=True)
+class Sampler:
+    """A strategy. label, colour (of a page's nine), marker (of Matplotlib): its looks in tables and figures.
 
-
-def _most_active_first(log: Interactions, seed: int) -> NDArray[np.int64]:
-    """Head-user: most interactions first; equals in the order of the users."""
-    return np.argsort(-log.user_counts, kind="stable")
-
-
-def _hardest_first(log: Interactions, seed: int) -> NDArray[np.int64]:
-    """SVP-CF user: largest inverse AUC under a proxy model first; equals in the order of the users.
-
-    Who has no item, or every one, is neither hard nor easy, and comes last.
+    order: the users in the order in which they are taken, whole, from the front. draw: instead of it, makes a
+    sample of so many users or such a share of the interactions. whole: whether users in the sample have whole
+    histories. tunable: whether `draw` takes settings.
     """
-    judged = (log.user_counts > 0) & (log.user_counts < log.n_items)
-    return np.argsort(-np.where(judged, svp_cf.inverse_auc(log.matrix, seed=seed), 0.0), kind="stable")
+
+    label: str
+    colour: int
+    marker: str
+    order: Callable[[Interactions, int], Iterable[int]] | None = None
+    draw: Callable[..., Interactions] | None = None
+    whole: bool = True
+    tunable: bool = False
 
 
-ORDERS: dict[str, Callable[[Interactions, int], NDArray[np.int64]]] = {
-    "user-rns": _random_order,
-    "head-user": _most_active_first,
-    "svp-cf": _hardest_first,
+def some_interactions(
+    log: Interactions, users: int | None, share: float | None, seed: int, progress: Progress
+) -> Interactions:
+    """Exactly the rounded share of the interactions; of N users, the share N / all users of them."""
+    share = users / log.n_users if users is not None else share
+    assert share is not None
+    n = max(1, round(share * log.n_interactions))
+    chosen = np.sort(generator(seed, "interaction-rns").choice(log.n_interactions, n, replace=False))
+    owner = np.repeat(np.arange(log.n_users), log.user_counts)[chosen]
+    taken = (log.matrix.data[chosen], (owner, log.matrix.indices[chosen]))
+    matrix = sp.csr_array(taken, shape=log.matrix.shape, dtype=np.float32)
+    time = None if log.time is None else log.time[chosen]
+    return log.with_matrix(matrix, time=time).select_users(np.unique(owner))
+
+
+SAMPLERS = {
+    "interaction-rns": Sampler("Interaction-RNS", 5, "v", draw=some_interactions, whole=False),
+    "user-rns": Sampler("User-RNS", 3, "s", orders.at_random),
+    "head-user": Sampler("Head-user", 4, "^", orders.most_active_first),
+    "svp-cf": Sampler("SVP-CF", 2, "D", orders.hardest_first),
+    "herding": Sampler("Herding", 6, "P", lambda log, seed: orders.herd(log.matrix)),
+    "ar-cf": Sampler("AR-CF", 8, "X", draw=ar_cf.draw, tunable=True),
 }
-GENERATORS = ("ar-cf",)  # whose users are nobody's
-STRATEGIES = ("interaction-rns", *ORDERS, "herding", *GENERATORS)
+STRATEGIES = tuple(SAMPLERS)
+
+
+def sampler(strategy: str) -> Sampler:
+    """The sampler of a strategy.
+
+    Args:
+        strategy: One of `STRATEGIES`.
+    """
+    if strategy not in tuple(SAMPLERS):
+        raise ConfigError(f"strategy is {strategy!r}; expected one of {', '.join(SAMPLERS)}.")
+    return SAMPLERS[strategy]
 
 
 def sample(
     log: Interactions,
     *,
-    strategy: str,
+    strategy: str = "user-rns",
     percent: float | None = None,
     users: int | None = None,
     seed: int = 42,
@@ -66,7 +85,7 @@ def sample(
 
     Args:
         log: The log to sample from.
-        strategy: One of `STRATEGIES`.
+        strategy: One of `STRATEGIES`; by default users at random.
         percent: Size in percent of the interactions.
         users: Size in users, instead of `percent`.
         seed: Seed of what is random.
@@ -78,54 +97,21 @@ def sample(
     of interactions (for `users` = N: the share N / all users of them); users left without any are dropped.
     `ar-cf` is trained on the log and returns users of its own, numbered.
     """
-    if strategy not in STRATEGIES:
-        raise ConfigError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}.")
+    chosen, share = sampler(strategy), None if percent is None else percent / 100
     _check_size(log, percent, users)
-    chosen = _chosen(log, strategy, percent, users, seed, progress, settings)
-    about = {"strategy": strategy, "percent": percent, "seed": seed, "reg_grid": grids.SAMPLE}
-    return Summary.of(chosen, about=about, kind="sample")
-
-
-def _chosen(
-    log: Interactions,
-    strategy: str,
-    percent: float | None,
-    users: int | None,
-    seed: int,
-    progress: Progress,
-    settings: Mapping[str, Any],
-) -> Interactions:
-    if strategy == "ar-cf":
-        maker = ar_cf.fitted(log, progress, seed=seed, **settings)
-        if percent is None:
-            return maker.generate(_whole(users))
-        return maker.generate_share(percent / 100 * log.n_interactions)
-    if settings:
+    if settings and not chosen.tunable:
         raise ConfigError(f"{strategy} has no setting {next(iter(settings))!r}; expected none.")
-    if strategy == "interaction-rns":
-        share = percent / 100 if percent is not None else _whole(users) / log.n_users
-        return _interactions(log, max(1, round(share * log.n_interactions)), seed)
-    # A budget of 100 % may exceed the whole by rounding.
-    budget = None if percent is None else percent / 100 * log.n_interactions * (1 - 1e-12)
-    if strategy == "herding":
-        costs = np.ones(log.n_users, np.int64) if budget is None else log.user_counts
-        return log.select_users(np.sort(herd(log.matrix, costs, _whole(users) if budget is None else budget)))
-    order = ORDERS[strategy](log, seed)
-    if budget is not None:
-        users = min(int(np.searchsorted(np.cumsum(log.user_counts[order]), budget)) + 1, log.n_users)
-    return log.select_users(np.sort(order[: _whole(users)]))
-
-
-def _interactions(log: Interactions, n: int, seed: int) -> Interactions:
-    chosen = np.sort(generator(seed, "interaction-rns").choice(log.n_interactions, n, replace=False))
-    owner = np.repeat(np.arange(log.n_users), log.user_counts)[chosen]
-    matrix = sp.csr_array(
-        (log.matrix.data[chosen], (owner, log.matrix.indices[chosen])),
-        shape=log.matrix.shape,
-        dtype=np.float32,
-    )
-    time = None if log.time is None else log.time[chosen]
-    return log.with_matrix(matrix, time=time).select_users(np.unique(owner))
+    if chosen.draw is not None:
+        drawn = chosen.draw(log, users, share, seed, progress, **settings)
+    else:
+        assert chosen.order is not None
+        costs = log.user_counts if users is None else np.ones(log.n_users, np.int64)
+        # A budget of 100 % may exceed the whole by rounding.
+        budget = users if share is None else share * log.n_interactions * (1 - 1e-12)
+        assert budget is not None
+        drawn = log.select_users(np.sort(orders.front(chosen.order(log, seed), costs, budget)))
+    about = {"strategy": strategy, "percent": percent, "seed": seed, "reg_grid": grids.SAMPLE}
+    return Summary.of(drawn, about=about, kind="sample")
 
 
 def _check_size(log: Interactions, percent: float | None, users: int | None) -> None:
@@ -143,8 +129,3 @@ def _check_size(log: Interactions, percent: float | None, users: int | None) -> 
         )
     if log.n_interactions == 0:
         raise DataError("the log has no interactions; expected some to sample from.")
-
-
-def _whole(users: int | None) -> int:
-    assert users is not None
-    return users
