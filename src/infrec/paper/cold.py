@@ -113,21 +113,15 @@ def tables(each: list[Results]) -> Iterator[Table]:
 def rows(results: Results) -> list[dict[str, Any]]:
     return [
         {
-            "dataset": here.dataset,
-            "model": model,
-            "metric": METRICS[kind],
-            "value": row.value,
-            "paper": None,
+            **row.only("dataset", "model", "metric", "value", "paper"),
             "of": kind,
             "train_interactions": [stratum["low"], stratum["high"]],
             "size": stratum["size"],
-            "low": row.low,
-            "high": row.high,
-            "seeds": row.seeds,
+            **row.only("low", "high", "seeds"),
         }
         for here in results.each()
         for kind in KINDS
-        for model, rows in bins(here, kind).items()
+        for rows in bins(here, kind).values()
         for row, stratum in zip(rows, strata(here, kind), strict=True)
     ]
 

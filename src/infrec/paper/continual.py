@@ -52,22 +52,19 @@ def beats(here: Results) -> Judged:
 
 def figures(each: list[Results]) -> Iterator[Figure]:
     """A place for each strategy; the bars are 95 % intervals."""
+
+    def panel(here: Results, metric: str) -> Panel:
+        there = by_strategy(here.rows.where(metric=metric)).items()
+        drawn = [Series(name, [point(at, row) for row in rows]) for at, (name, rows) in enumerate(there)]
+        ticks = [(float(at), label(name).removesuffix(" (0/1)")) for at, (name, _) in enumerate(there)]
+        return Panel(f"{here.dataset}: {metric}", "", axis(metric), drawn, ticks=ticks)
+
     for here in each:
-        there = by_strategy(here.rows)
-        ticks = [(float(at), label(strategy).removesuffix(" (0/1)")) for at, strategy in enumerate(there)]
-
-        def panel(metric: str, here: Results = here, ticks: Any = ticks) -> Panel:
-            drawn = [
-                Series(strategy, [point(at, row) for row in rows.where(metric=metric)])
-                for at, (strategy, rows) in enumerate(by_strategy(here.rows).items())
-            ]
-            return Panel(f"{here.dataset}: {metric}", "", axis(metric), drawn, ticks=ticks)
-
         yield Figure(
             f"continual-{here.dataset}",
             f"MVAE on {here.dataset}, updated period by period and measured on the next one: means over the "
             "periods. Bars are 95 % intervals over users, means over seeds.",
-            [[panel(metric)] for metric in METRICS],
+            [[panel(here, metric)] for metric in METRICS],
         )
 
 
@@ -109,21 +106,17 @@ def most_periods(here: Results) -> Judged:
 
 
 def period_figures(each: list[Results]) -> Iterator[Figure]:
+    def panel(here: Results, metric: str) -> Panel:
+        own = {name: rows.where(metric=metric) for name, rows in periods(here).items()}
+        points = {name: [point(int(row.label), row) for row in rows] for name, rows in own.items()}
+        return Panel(f"{here.dataset}: {metric}", "period", axis(metric), series(points))
+
     for here in each:
-        of_strategies = periods(here)
-
-        def panel(metric: str, here: Results = here, own: Mapping[str, Rows] = of_strategies) -> Panel:
-            points = {
-                strategy: [point(int(row.label), row) for row in rows.where(metric=metric)]
-                for strategy, rows in own.items()
-            }
-            return Panel(f"{here.dataset}: {metric}", "period", axis(metric), series(points))
-
         yield Figure(
             f"continual-periods-{here.dataset}",
             "MVAE after each period, measured on the next, by strategy. Bands are 95 % intervals over the "
             "period's users, means over seeds.",
-            [[panel(metric)] for metric in (HR, "HR@100", "NDCG@100")],
+            [[panel(here, metric)] for metric in (HR, "HR@100", "NDCG@100")],
         )
 
 
@@ -146,19 +139,12 @@ def period_rows(results: Results) -> list[dict[str, Any]]:
     """For programs: one row for each period, strategy and metric."""
     return [
         {
-            "dataset": here.dataset,
-            "source": strategy,
-            "model": MODEL,
+            **row.only("dataset", "source", "model"),
             "period": int(row.label),
-            "metric": row.metric,
-            "value": row.value,
-            "low": row.low,
-            "high": row.high,
-            "seeds": row.seeds,
-            "paper": None,
+            **row.only("metric", "value", "low", "high", "seeds", "paper"),
         }
         for here in results.each()
-        for strategy, rows in periods(here).items()
+        for rows in periods(here).values()
         for period in rows.every("label")
         for metric in METRICS
         for row in rows.where(label=period, metric=metric)

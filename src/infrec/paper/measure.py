@@ -122,12 +122,16 @@ def _data(
             train, strategy=data.source, users=data.users, seed=seed, progress=progress, **settings
         )
         if data.source == GENERATED:
-            about = {"realism": realism(chosen, train, cell)}
-    size = {"users": chosen.n_users, "items": chosen.n_items, "interactions": chosen.n_interactions}
-    return chosen, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
+            about = {"realism": _realism(chosen, train, cell)}
+    of = {"of_users": train.n_users, "of_interactions": train.n_interactions}
+    return chosen, {**_size(chosen), **of, **about}
 
 
-def realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
+def _size(log: Interactions) -> dict[str, int]:
+    return {"users": log.n_users, "items": log.n_items, "interactions": log.n_interactions}
+
+
+def _realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
     """How much generated users look like the log's, beside untrained ones and as many real ones."""
     from infrec.models.trainer import Training
     from infrec.samplers import sample
@@ -153,9 +157,7 @@ def statistics(dataset: str) -> dict[str, Any]:
     log, split = datasets.load(dataset), load(dataset)
     report = log.report
     return {
-        "loaded_users": log.n_users,
-        "loaded_items": log.n_items,
-        "loaded_interactions": log.n_interactions,
+        **{f"loaded_{name}": size for name, size in _size(log).items()},
         "rows": report.rows if report else log.n_interactions,
         "repeated": sum(report.dropped.values()) if report else 0,
         "users": split.train.n_users,
@@ -226,14 +228,9 @@ def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
 
     def rows(of: Sequence[Any], metric: str) -> list[dict[str, Any]]:
         return [
-            {
-                "low": stratum.low,
-                "high": stratum.high,
-                "size": stratum.size,
-                "value": stratum.metrics[metric],
-                "interval": stratum.intervals.get(metric),
-            }
-            for stratum in of
+            {name: getattr(one, name) for name in ("low", "high", "size")}
+            | {"value": one.metrics[metric], "interval": one.intervals.get(metric)}
+            for one in of
         ]
 
     return {

@@ -6,8 +6,8 @@ What does EASE lose when noisy data is sampled? How do ∞-AE and EASE do on it,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,46 +89,37 @@ def clean(here: Results) -> Rows:
     return here.rows.where(histories="clean")
 
 
-def tables(lines: Callable[[Results, Rows], tuple[str, str, dict[str, Rows]]]) -> Any:
-    """Lines down, noise across, for each dataset; then those with noise in the test users' histories as well.
+def tables(models: Sequence[str], sources: Sequence[str], each: list[Results]) -> Iterator[Table]:
+    """Models, sources and budgets down, noise across; then with noise in the test users' histories, too."""
+    several = len(models) > 1
 
-    lines: caption and corner of the table, and by name the rows of one model, source and number of users.
-    """
-
-    def table(here: Results, rows: Rows, also: str) -> Table:
-        caption, corner, named = lines(here, rows.where(metric=HR))
-        noises = sorted({row.noise for own in named.values() for row in own})
+    def table(here: Results, rows: Rows, also: str = "") -> Table:
+        lines = {}
+        for model in models:
+            for source in (FULL, *sources):
+                own = rows.where(metric=HR, model=model, source=source)
+                for users in own.every("users"):
+                    words = [label(model)] * several + [label(source)] + [f"{users:,}"] * (source != FULL)
+                    lines[", ".join(words)] = own.where(users=users)
+        noises = sorted({row.noise for own in lines.values() for row in own})
+        data = here.dataset if several else f"{label(models[0])} on {here.dataset}"
         return pivot(
-            f"{caption}: {HR} by the share of items flipped before sampling{also}.",
-            corner,
-            named,
+            f"{data}: {HR} by the share of items flipped before sampling{also}.",
+            "model, source, users" if several else "source, users",
+            lines,
             {f"{noise:g} %": noise for noise in noises},
             lambda own, noise: value(HR, own.get(noise=noise), paper=own[0].source == FULL),
         )
 
-    def of(each: list[Results]) -> Iterator[Table]:
+    for here in each:
+        yield table(here, clean(here))
+    if any(here.rows.where(histories="noisy") for here in each):
         for here in each:
-            yield table(here, clean(here), "")
-        if any(here.rows.where(histories="noisy") for here in each):
-            for here in each:
-                rows = [*here.rows.where(histories="noisy"), *clean(here).where(noise=0.0)]
-                yield table(here, Rows(rows), "; here the noise is in the test users' histories, too")
-
-    return of
+            rows = [*here.rows.where(histories="noisy"), *clean(here).where(noise=0.0)]
+            yield table(here, Rows(rows), "; here the noise is in the test users' histories, too")
 
 
 # ---- samples: the drop against the full, noise-free data ---------------------------------------------------
-def sampled_lines(here: Results, rows: Rows) -> tuple[str, str, dict[str, Rows]]:
-    lines = {
-        f"{label(source)}, {users:,}" if source != FULL else label(source): rows.where(
-            source=source, users=users
-        )
-        for source in (FULL, *HEURISTICS, DISTILLED)
-        for users in rows.where(source=source).every("users")
-    }
-    return f"EASE on {here.dataset}", "source, users", lines
-
-
 def sampled_figures(each: list[Results]) -> Iterator[Figure]:
     """Per dataset and metric, the drop over the noise for each number of users, one line for each source."""
     for suffix, metrics in MAIN_AND_ALL:
@@ -137,16 +128,12 @@ def sampled_figures(each: list[Results]) -> Iterator[Figure]:
             f"What {label('ease')} loses when data is noisy and then sampled, in percent of what it reaches "
             "on the full, noise-free data. Bands are 95 % intervals over users; negative is a gain.",
             [
-                [drop_panel(here, users, metric) for users in budgets(clean(here))]
+                [drop_panel(here, users, metric) for users in clean(here).samples.every("users")]
                 for here in each
                 for metric in metrics
             ],
             same_y=True,
         )
-
-
-def budgets(rows: Rows) -> list[int]:
-    return rows.where(source=lambda source: source != FULL).every("users")
 
 
 def drop(value: float, full: Row) -> float:
@@ -241,17 +228,6 @@ def head_users(here: Results) -> Judged:
 
 
 # ---- ∞-AE and EASE by the number of users ------------------------------------------------------------------
-def scaled_lines(here: Results, rows: Rows) -> tuple[str, str, dict[str, Rows]]:
-    lines = {}
-    for model in MODELS:
-        for source in (FULL, *SCALED):
-            own = rows.where(model=model, source=source)
-            for users in own.every("users"):
-                size = f", {users:,}" if source != FULL else ""
-                lines[f"{label(model)}, {label(source)}{size}"] = own.where(users=users)
-    return here.dataset, "model, source, users", lines
-
-
 def scaled_figures(each: list[Results]) -> Iterator[Figure]:
     """Quality over users for each level of noise; four lines: each model on each source."""
 
@@ -330,7 +306,7 @@ NOISE_SAMPLERS = Experiment(
     ),
     claims=(compounds, best_trade_off, head_users),
     figures=sampled_figures,
-    tables=tables(sampled_lines),
+    tables=partial(tables, MODELS[1:], (*HEURISTICS, DISTILLED)),
     notes=NOTES,
 )
 NOISE_INFINITE_AE = Experiment(
@@ -341,6 +317,6 @@ NOISE_INFINITE_AE = Experiment(
     varied=lambda plan, dataset: varied(MODELS, SCALED[:1], plan.budgets(dataset), plan, dataset),
     claims=(gap_grows, small_beats_full, fewer_is_better),
     figures=scaled_figures,
-    tables=tables(scaled_lines),
+    tables=partial(tables, MODELS, SCALED),
     notes=NOTES,
 )

@@ -44,14 +44,11 @@ class Records:
     def read(self) -> dict[str, Record]:
         """Every whole record by the hash of its cell; the last one where a cell was written twice."""
         self.damaged, found = 0, {}
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return {}
-        except OSError as failure:
-            raise ArtifactError(
-                f"cannot read {self.path}: {failure.strerror}; choose another place with --records."
-            ) from None
+        with _explained("read", self.path):
+            try:
+                lines = self.path.read_bytes().split(b"\n")
+            except FileNotFoundError:
+                return {}
         for line in lines:
             if not line.strip():
                 continue
@@ -69,7 +66,7 @@ class Records:
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one record, synced. It begins a new line even after one that was cut off."""
         line = json.dumps(plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        try:
+        with _explained("write", self.path):
             self.directory.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             try:
@@ -80,22 +77,14 @@ class Records:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-        except OSError as failure:
-            raise ArtifactError(
-                f"cannot write {self.path}: {failure.strerror}; choose another place with --records."
-            ) from None
 
     @contextmanager
     def claim(self, cell: str) -> Iterator[bool]:
         """Whether the cell is ours to run: False when another process has it. Ours until the block ends."""
         folder = self.directory / ".claims"
-        try:
+        with _explained("write", folder):
             folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(folder / cell, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as failure:
-            raise ArtifactError(
-                f"cannot write {folder}: {failure.strerror}; choose another place with --records."
-            ) from None
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,6 +98,17 @@ class Records:
                 (folder / cell).unlink(missing_ok=True)
         finally:
             os.close(handle)
+
+
+@contextmanager
+def _explained(verb: str, path: Path) -> Iterator[None]:
+    """A failure of the system as a sentence."""
+    try:
+        yield
+    except OSError as failure:
+        raise ArtifactError(
+            f"cannot {verb} {path}: {failure.strerror}; choose another place with --records."
+        ) from None
 
 
 def _write(handle: int, data: bytes, end: int) -> None:

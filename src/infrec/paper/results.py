@@ -58,6 +58,10 @@ class Row:
     def __str__(self) -> str:
         return numbers.number(self.metric, self.value)
 
+    def only(self, *names: str) -> dict[str, Any]:
+        """These fields by name."""
+        return {name: getattr(self, name) for name in names}
+
     def as_dict(self) -> dict[str, Any]:
         """For `--json`: without what is not set."""
         hidden = {name for name in ("settings", "making", "label") if not getattr(self, name)}
@@ -103,6 +107,11 @@ class Rows(Sequence[Row]):
     def by(self, name: str) -> Rows:
         """Sorted by a field."""
         return Rows(sorted(self, key=lambda row: getattr(row, name)))
+
+    @property
+    def samples(self) -> Rows:
+        """Those of fewer users than all."""
+        return self.where(source=lambda source: source != FULL)
 
     @property
     def best(self) -> Row | None:
@@ -212,7 +221,7 @@ def parts(records: Iterable[Record], of: Callable[[Record], Iterable[tuple[str, 
 
 def rows_of(records: Iterable[Record]) -> list[Row]:
     """One row for each thing measured and each metric: seeds are brought together."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], tuple[dict[str, Any], list[Mapping[str, Any]]]] = {}
     for record in records:
         data, configuration = data_of(record), record["configuration"]
         quick = {*QUICK_STEPS, "epochs"} if configuration["quick"] else set()
@@ -223,27 +232,27 @@ def rows_of(records: Iterable[Record]) -> list[Row]:
             fixed: dict[str, Any] = {}
             if measured["model"] in CHOSEN_ANEW:  # others have committed settings: nothing that is varied
                 fixed = {k: v for k, v in measured["settings"].items() if k not in {"seed", *quick}}
-            key = (
-                configuration["dataset"],
-                data.name,
-                record["data"]["users"] if data.users is None else data.users,
-                data.noise,
-                measured["model"],
-                json.dumps(fixed, sort_keys=True) if fixed else "",
-                json.dumps(making, sort_keys=True) if making else "",
-                measured.get("histories", "clean"),
-                configuration["label"],
-            )
-            group = groups.setdefault(key, [])
+            fields = {
+                "dataset": configuration["dataset"],
+                "source": data.name,
+                "users": record["data"]["users"] if data.users is None else data.users,
+                "noise": data.noise,
+                "model": measured["model"],
+                "settings": json.dumps(fixed, sort_keys=True) if fixed else "",
+                "making": json.dumps(making, sort_keys=True) if making else "",
+                "histories": measured.get("histories", "clean"),
+                "label": configuration["label"],
+            }
+            _, group = groups.setdefault(tuple(fields.values()), (fields, []))
             if group and group[-1]["settings"] != measured["settings"]:
                 group.clear()  # other settings were committed since: the later ones alone count
             group.append(measured)
-    return [row for key, measured in groups.items() for row in _rows(key, measured)]
+    return [row for fields, group in groups.values() for row in _rows(fields, group)]
 
 
-def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-    dataset, source, users, noise, model, settings, making, histories, label = key
-    plain = not noise and not label and histories == "clean" and "depth" not in settings
+def _rows(fields: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    at = fields["dataset"], column(fields["source"], fields["users"], fields["model"])
+    plain = not fields["noise"] and not fields["label"] and fields["histories"] == "clean"
     for metric in measured[0]["metrics"]:
         each = [m for m in measured if m["metrics"].get(metric) is not None]
         if not each:
@@ -251,11 +260,7 @@ def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterat
         values = [m["metrics"][metric] for m in each]
         bounds = [m["intervals"].get(metric) or (v, v) for m, v in zip(each, values, strict=True)]
         yield Row(
-            dataset=dataset,
-            source=source,
-            users=users,
-            noise=noise,
-            model=model,
+            **fields,
             metric=metric,
             value=fmean(values),
             low=fmean(low for low, _ in bounds),
@@ -263,11 +268,7 @@ def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterat
             least=min(values),
             most=max(values),
             seeds=len(values),
-            paper=published.value(dataset, column(source, users, model), metric) if plain else None,
-            settings=settings,
-            making=making,
-            histories=histories,
-            label=label,
+            paper=published.value(*at, metric) if plain and "depth" not in fields["settings"] else None,
         )
 
 

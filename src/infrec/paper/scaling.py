@@ -73,8 +73,7 @@ def tables(model: str, each: list[Results]) -> Iterator[Table]:
     """Sources down, budgets across."""
     for here in each:
         rows = here.rows.where(metric=HR)
-        budgets = rows.where(source=lambda source: source != FULL).every("users")
-        columns = {f"{users:,}": users for users in budgets} | {"all": None}
+        columns = {f"{users:,}": users for users in rows.samples.every("users")} | {"all": None}
         lines = {label(source): source for source in SOURCES if rows.where(source=source)}
         lines |= {"all users": FULL} if rows.where(source=FULL) else {}
 
