@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.samplers import sample
-from infrec.samplers.orders import front, herd
+from infrec.samplers.sample import front, herd
 
 
 def test_three_directions_by_hand() -> None:

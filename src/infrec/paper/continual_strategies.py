@@ -248,7 +248,7 @@ class Walk:
 
     def _herded(self, new: Interactions) -> sp.csr_array:
         """Of the period's users and the old exemplars, those that herding takes; the last one is cut."""
-        from infrec.samplers.orders import front, herd
+        from infrec.samplers.sample import front, herd
 
         old = self.state.exemplars
         rows = new.matrix if old is None else sp.csr_array(sp.vstack([new.matrix, old]))
