@@ -35,7 +35,7 @@ def deeper_is_worse(here: Results) -> Judged:
     best_at, falls, parts = [], [], []
     for metric in METRICS:
         own = by_depth(here, metric)
-        if len(own) < 2:
+        if len(own) < 2 or depth_of(own[0]) > 2:
             continue
         first, *_, last = own
         best = max(own, key=lambda row: row.value)

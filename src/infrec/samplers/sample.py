@@ -154,7 +154,7 @@ def sampler(strategy: str) -> Sampler:
     Args:
         strategy: One of `STRATEGIES`.
     """
-    if strategy not in tuple(SAMPLERS):
+    if strategy not in tuple(SAMPLERS):  # a damaged file may hold anything in its place, a list too
         raise ConfigError(f"strategy is {strategy!r}; expected one of {', '.join(SAMPLERS)}.")
     return SAMPLERS[strategy]
 
