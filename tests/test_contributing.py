@@ -77,9 +77,8 @@ def test_the_sampler_takes_users_from_the_front_of_its_order(
 ) -> None:
     sampling = importlib.import_module("infrec.samplers.sample")
     made = example("sampler", tmp_path, monkeypatch)
-    for name, order in made.ORDERS.items():
-        monkeypatch.setitem(sampling.ORDERS, name, order)
-    monkeypatch.setattr(sampling, "STRATEGIES", (*sampling.STRATEGIES, *made.ORDERS))
+    for name, order in made.SAMPLERS.items():
+        monkeypatch.setitem(sampling.SAMPLERS, name, order)
     # Item 0 is chosen by four users, items 1 and 2 by one: means 4, 4, (4 + 1) / 2 and (4 + 1) / 2.
     log = Interactions.from_csr(np.array([[1, 0, 0], [1, 0, 0], [1, 1, 0], [1, 0, 1]]))
     chosen = sampling.sample(log, strategy="rare-items", users=2)
@@ -107,5 +106,7 @@ def test_the_experiment_is_run_and_decides_its_claim(tmp_path: Path, monkeypatch
     cells = experiment.cells(plan)
     outcome = runner.run(cells, tmp_path / experiment.name)
     assert len(cells) == 1 and not outcome.errors
-    (claim,) = experiment.findings(Results.at(tmp_path, experiment.name)).claims
+    found = experiment.findings(Results.at(tmp_path, experiment.name))
+    (claim,), (table,) = found.claims, found.tables
     assert (claim.dataset, claim.verdict) == ("demo", "holds")
+    assert [line[0] for line in table.rows] == ["ease", "poprec"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def test_a_generator_makes_users_over_all_items(
 ) -> None:
     from infrec.samplers import ar_cf
 
-    monkeypatch.setattr(ar_cf, "fitted", partial(ar_cf.fitted, hidden=32, latent=8, profile=8, epochs=2))
+    small = partial(ar_cf.draw, hidden=32, latent=8, profile=8, epochs=2)
+    found = replace(samplers.SAMPLERS["ar-cf"], draw=small)
+    monkeypatch.setitem(samplers.SAMPLERS, "ar-cf", found)
     ran = infrec("sample", ratings, "--strategy", "ar-cf", "--users", 10, "--out", tmp_path / "s", "--json")
     assert ran.code == 0
     assert (ran.document["strategy"], ran.document["users"]) == ("ar-cf", 10)

@@ -221,6 +221,9 @@ def test_depth(tmp_path: Path) -> None:
             write(tmp_path / name, "depth", record("ml-1m", "infinite-ae", value, settings={"depth": depth}))
     assert found(verdicts(tmp_path / "down", "depth"), "worse with depth").verdict == "holds"
     assert found(verdicts(tmp_path / "up", "depth"), "worse with depth").verdict == "does not hold"
+    for depth in (3, 4):  # no shallow one to compare with yet
+        write(tmp_path / "deep", "depth", record("ml-1m", "infinite-ae", 30.0, settings={"depth": depth}))
+    assert found(verdicts(tmp_path / "deep", "depth"), "worse with depth").verdict == "cannot be tested here"
 
 
 def strata(*values: float) -> dict[str, Any]:

@@ -175,15 +175,15 @@ def test_the_claims_are_decided_by_the_mean_and_by_most_periods() -> None:
         "ader": [5, 8, 8, 8.0],
         "distill-cf": [5, 30, 7, 7.0],
     }
-    found = continual.findings(results(ahead)).claims[0]
+    found = continual.CONTINUAL.findings(results(ahead)).claims[0]
     assert found.verdict == "holds" and "Distill-CF (0/1) 12.25" in found.figures
-    each = continual.period_findings(results(ahead)).claims[0]
+    each = continual.CONTINUAL_PERIODS.findings(results(ahead)).claims[0]
     assert each.verdict == "does not hold" and "best in 1 of 3" in each.figures  # the first tells nothing
     behind = ahead | {"distill-cf": [5, 8.5, 8.5, 8.5]}
-    found = continual.findings(results(behind)).claims[0]
+    found = continual.CONTINUAL.findings(results(behind)).claims[0]
     assert found.verdict == "does not hold" and "ahead of ADER and Individual" in found.figures
     del behind["ader"]
-    assert continual.findings(results(behind)).claims[0].verdict == "cannot be tested here"
+    assert continual.CONTINUAL.findings(results(behind)).claims[0].verdict == "cannot be tested here"
 
 
 def test_means_over_periods_have_narrower_intervals() -> None:
@@ -197,7 +197,7 @@ def test_means_over_periods_have_narrower_intervals() -> None:
 
 
 def test_the_grid_is_every_strategy_with_every_seed() -> None:
-    cells = continual.cells(Plan(("ml-1m",), (42, 1, 2), {"ml-1m": 6040}))
+    cells = continual.CONTINUAL.cells(Plan(("ml-1m",), (42, 1, 2), {"ml-1m": 6040}))
     assert len(cells) == 5 * 3 and {each.data.name for each in cells} == set(continual_strategies.STRATEGIES)
     assert {dict(each.data.settings)["periods"] for each in cells} == {17}
-    assert continual.CONTINUAL_PERIODS.cells is continual.cells  # measured once
+    assert continual.CONTINUAL_PERIODS.varied is continual.CONTINUAL.varied  # measured once

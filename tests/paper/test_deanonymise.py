@@ -31,20 +31,20 @@ def log() -> Interactions:
 @pytest.mark.parametrize("reveal", [0.1, 0.5, 0.9, 1.0])
 def test_the_attackers_copy(log: Interactions, reveal: float) -> None:
     """25 items each: that share of them, rounded, and nothing else."""
-    own = deanonymise.copy_of(log, reveal, 0.0, seed=1)
+    own = deanonymise.copy_of(log, Level(reveal, 0.0), seed=1)
     assert (np.diff(own.indptr) == {0.1: 2, 0.5: 12, 0.9: 22, 1.0: 25}[reveal]).all()
     assert (own.multiply(log.matrix) != own).nnz == 0
 
 
 def test_noise_flips_that_share_of_all_items(log: Interactions) -> None:
-    clean, noisy = (deanonymise.copy_of(log, 0.5, noise, seed=1) for noise in (0.0, 5.0))
+    clean, noisy = (deanonymise.copy_of(log, Level(0.5, noise), seed=1) for noise in (0.0, 5.0))
     assert (abs(clean - noisy).sum(axis=1) == 20).all()  # 5 % of 400
 
 
 def test_somebody_with_one_item_is_known_by_it_and_one_with_two_by_half() -> None:
     tiny = Interactions.from_csr(np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]]))
     for reveal in (0.01, 0.99):
-        known = np.diff(deanonymise.copy_of(tiny, reveal, 0.0, seed=1).indptr)
+        known = np.diff(deanonymise.copy_of(tiny, Level(reveal, 0.0), seed=1).indptr)
         assert known.tolist() == [1, 1, 1 if reveal < 0.5 else 2]
 
 
@@ -55,19 +55,20 @@ def metrics(lines: list[dict[str, Any]], model: str) -> dict[str, float]:
 
 def test_a_sampled_release_gives_its_users_away_and_nobody_else(log: Interactions) -> None:
     released = sample(log, strategy="user-rns", users=100, seed=1)
-    everything = metrics(deanonymise.matched(log, released, 1.0, 0.0, seed=1), "matching")
+    everything = metrics(deanonymise.matched(log, released, Level(1.0, 0.0), seed=1), "matching")
     assert everything["identified"] == 100
     assert everything["mistaken"] == 0
     assert everything["strangers"] <= 2
     half, noisy = (
-        metrics(deanonymise.matched(log, released, 0.5, noise, seed=1), "matching") for noise in (0.0, 5.0)
+        metrics(deanonymise.matched(log, released, Level(0.5, noise), seed=1), "matching")
+        for noise in (0.0, 5.0)
     )
     assert 90 < half["identified"] <= 100
     assert noisy["identified"] < half["identified"] - 20
 
 
 def test_a_release_of_everybody_has_no_strangers(log: Interactions) -> None:
-    (line,) = deanonymise.matched(log, log, 1.0, 0.0, seed=1)
+    (line,) = deanonymise.matched(log, log, Level(1.0, 0.0), seed=1)
     assert line["metrics"]["identified"] == 100
     assert "strangers" not in line["metrics"]
 
@@ -77,17 +78,20 @@ def test_a_summary_that_completes_everybody_is_caught() -> None:
     groups = np.kron(np.eye(4), np.ones((10, 6)))
     log = Interactions.from_csr(groups)
     summary = Summary.of(Interactions.from_csr(np.kron(np.eye(4), np.ones((1, 6)))), about={"reg": 0.1})
-    lines = deanonymise.predicted(log, summary, 0.5, 0.0, seed=1)
+    lines = deanonymise.predicted(log, summary, Level(0.5, 0.0), seed=1)
     assert metrics(lines, "infinite-ae") == {"identified": 100.0, "named": 100.0}
     assert metrics(lines, "poprec")["identified"] < 30
     unrelated = Summary.of(Interactions.from_csr(np.tile([[1.0, 0.0]], (4, 12))), about={"reg": 0.1})
-    assert metrics(deanonymise.predicted(log, unrelated, 0.5, 0.0, seed=1), "infinite-ae")["identified"] == 0
+    assert (
+        metrics(deanonymise.predicted(log, unrelated, Level(0.5, 0.0), seed=1), "infinite-ae")["identified"]
+        == 0
+    )
 
 
 def test_whoever_has_one_item_has_none_to_be_named() -> None:
     log = Interactions.from_csr(np.array([[1, 0, 0], [1, 1, 0]]))
     summary = Summary.of(log, about={"reg": 1.0})
-    (line, _) = deanonymise.predicted(log, summary, 0.9, 0.0, seed=1)
+    (line, _) = deanonymise.predicted(log, summary, Level(0.9, 0.0), seed=1)
     assert (
         line["metrics"]["identified"] == 100.0
     )  # of one user: the other item is the only one left that is known

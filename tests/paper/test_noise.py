@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError
-from infrec.paper.noisy_data import flip, flips
+from infrec.paper.noise import flip
 
 
 def log_of(users: int, items: int, density: float, seed: int = 3) -> Interactions:
@@ -52,7 +52,7 @@ def test_nothing_and_everything() -> None:
 def test_blocks_of_users_do_not_change_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that needs several blocks is flipped as exactly as one that fits into one."""
     log = log_of(50, 40, 0.2)
-    monkeypatch.setattr("infrec.paper.noisy_data._BLOCK_ENTRIES", 300)
+    monkeypatch.setattr("infrec.paper.noise._BLOCK_ENTRIES", 300)
     assert (changed(log, flip(log, 10, seed=1)) == 4).all()
 
 
@@ -75,6 +75,7 @@ def test_weights_of_what_stays_are_kept() -> None:
 
 
 def test_a_share_beyond_all_items_is_refused() -> None:
-    assert flips(3706, 5) == 185
+    wide = log_of(1, 3706, 0.1)
+    assert changed(wide, flip(wide, 5)).tolist() == [185]
     with pytest.raises(ConfigError, match="from 0 to 100"):
         flip(log_of(3, 5, 0.5), 101)

@@ -14,6 +14,7 @@ from infrec import paper
 from infrec.paper import published, site
 from infrec.paper.cells import Data, pairs
 from infrec.paper.records import FILE
+from infrec.paper.results import Results
 from infrec.report import figures, html
 from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series
 from infrec.report.numbers import style_of
@@ -134,9 +135,9 @@ def test_a_caption_says_what_its_small_ranges_are(filled: Path, tmp_path: Path) 
 
 
 def test_claims_of_our_own_are_not_the_paper_s() -> None:
-    one = Claim("something", "demo", "holds", "1.")
+    one, results = Claim("something", "demo", "holds", "1."), Results([], lambda _: results)
     for name, said in (("leakage", False), ("cold", True)):
-        text = html.render(site.document(paper.get(name), Findings(claims=[one]), site.Facts(records=1)))
+        text = html.render(site.document(paper.get(name), Findings(claims=[one]), results))
         assert ("What the paper says" in text) == said
         assert ("Not in the paper." in text) != said
 

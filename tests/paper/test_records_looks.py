@@ -9,12 +9,14 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.data.export import export
-from infrec.paper import cold, depth, get, measure, runner, site
+from infrec.paper import cold, get, measure, runner, site
 from infrec.paper.cells import Cell, Data, pairs
 from infrec.paper.experiment import Plan
 from infrec.paper.records import LOOK, Records
 from infrec.paper.results import Results
 from tests.paper.made import record, write
+
+DEPTH = get("depth")
 
 
 @pytest.fixture(scope="module")
@@ -35,24 +37,24 @@ def values(root: Path, name: str, metric: str = "HR@10") -> list[float]:
 # ---- quick looks -------------------------------------------------------------------------------------------
 def test_a_quick_look_leaves_its_mark_on_every_cell_but_not_on_a_hash(dataset: str) -> None:
     """Closed forms are the same cells in both: a look must not make them others."""
-    quick, real = depth.cells(plan(dataset, quick=True)), depth.cells(plan(dataset, quick=False))
+    quick, real = DEPTH.cells(plan(dataset, quick=True)), DEPTH.cells(plan(dataset, quick=False))
     assert all(cell.quick_look and not cell.quick for cell in quick)
     assert not any(cell.quick_look for cell in real)
     assert {cell.hash for cell in quick} < {cell.hash for cell in real}
 
 
 def test_a_quick_look_at_closed_forms_decides_nothing_on_the_pages(dataset: str, tmp_path: Path) -> None:
-    runner.run(depth.cells(plan(dataset, quick=True)), tmp_path / "depth")
-    found, facts = site.read(tmp_path, get("depth"))
-    assert facts.quick
+    runner.run(DEPTH.cells(plan(dataset, quick=True)), tmp_path / "depth")
+    found, results = site.read(tmp_path, DEPTH)
+    assert results.quick_datasets()
     assert {one.verdict for one in found.claims} == {"cannot be tested here"}
 
 
 def test_a_run_in_earnest_takes_over_what_a_look_has_measured(
     dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = depth.cells(plan(dataset, quick=True))
-    real = depth.cells(plan(dataset, quick=False))[:2]
+    quick = DEPTH.cells(plan(dataset, quick=True))
+    real = DEPTH.cells(plan(dataset, quick=False))[:2]
     looked = runner.run(quick, tmp_path / "depth").records
     assert all(one[LOOK] for one in looked)
     shared = {cell.hash for cell in quick} & {cell.hash for cell in real}
@@ -78,7 +80,7 @@ def test_a_run_in_earnest_takes_over_what_a_look_has_measured(
 
 
 def test_what_a_look_copies_from_another_experiment_stays_a_look_there(dataset: str, tmp_path: Path) -> None:
-    (real, *_), (quick, *_) = (depth.cells(plan(dataset, quick=which)) for which in (False, True))
+    (real, *_), (quick, *_) = (DEPTH.cells(plan(dataset, quick=which)) for which in (False, True))
     runner.run([real], tmp_path / "depth")
     (copied,) = runner.run([quick], tmp_path / "beside").records
     assert copied[LOOK] and Results.at(tmp_path, "beside").quick_datasets()

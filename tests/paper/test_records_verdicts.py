@@ -95,7 +95,7 @@ def test_the_paper_s_own_figures_stand_beside_the_verdict(tmp_path: Path) -> Non
     for model in published.COLUMNS[:-1]:
         write(tmp_path, "table1", record("magazine", model, 20.0))
     found = get("table1").findings(Results.at(tmp_path, "table1"))
-    (one,) = (c for c in found.claims if c.dataset == "magazine" and c.text == table1.BEATS)
+    (one,) = (c for c in found.claims if c.dataset == "magazine" and c.text == table1.beats_all.text)
     assert one.verdict == "holds"
     assert "the paper's own figures: ahead in 5 of 6" in one.figures
 

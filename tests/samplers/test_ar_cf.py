@@ -11,7 +11,7 @@ from infrec.data import Interactions
 from infrec.errors import ConfigError, NotFittedError
 from infrec.metrics import co_occurrence_agreement, popularity_distance
 from infrec.models.trainer import Training
-from infrec.samplers import ar_cf, ar_cf_networks, sample
+from infrec.samplers import ar_cf, sample
 from infrec.samplers.ar_cf import ARCF
 
 TINY = {"hidden": 32, "latent": 8, "profile": 8}
@@ -46,22 +46,22 @@ def softplus(x: float) -> float:
 def test_losses_by_hand(toy: dict[str, jax.Array]) -> None:
     """One user, profile 1: D(1, 0) = 2·2 + ½ = 4.5 and D(0, 1) = ½; the slope at (1, 0) is (2, −2)."""
     real, made, given = jnp.array([[1.0, 0.0]]), jnp.array([[0.0, 1.0]]), jnp.ones((1, 1))
-    told, fooled = ar_cf_networks.losses(toy, real, made, given, 3.0, jnp.ones(1))
+    told, fooled = ar_cf.losses(toy, real, made, given, 3.0, jnp.ones(1))
     assert told == pytest.approx(softplus(-4.5) + softplus(0.5) + 0.5 * 3.0 * 8.0, rel=1e-6)
     assert fooled == pytest.approx(softplus(-0.5), rel=1e-6)
 
 
 def test_users_that_fill_up_a_batch_do_not_count(toy: dict[str, jax.Array]) -> None:
     real, made, given = jnp.eye(2), jnp.eye(2)[::-1], jnp.array([[1.0], [-3.0]])
-    alone = ar_cf_networks.losses(toy, real[:1], made[:1], given[:1], 1.0, jnp.ones(1))
-    filled = ar_cf_networks.losses(toy, real, made, given, 1.0, jnp.array([1.0, 0.0]))
+    alone = ar_cf.losses(toy, real[:1], made[:1], given[:1], 1.0, jnp.ones(1))
+    filled = ar_cf.losses(toy, real, made, given, 1.0, jnp.array([1.0, 0.0]))
     np.testing.assert_allclose(alone, filled, rtol=1e-6)
 
 
 def test_the_generator_by_hand(toy: dict[str, jax.Array]) -> None:
     """z = 2, profile 1: hidden 3, logits (3, 0); with z = −2 the unit is closed, logits (0, 3)."""
     for z, logits in ((2.0, [3.0, 0.0]), (-2.0, [0.0, 3.0])):
-        out = ar_cf_networks.generator(toy, jnp.array([[z]]), jnp.ones((1, 1)), jax.nn.relu)
+        out = ar_cf.generator(toy, jnp.array([[z]]), jnp.ones((1, 1)), jax.nn.relu)
         np.testing.assert_allclose(out, [logits], atol=1e-6)
 
 
@@ -70,9 +70,9 @@ def test_each_loss_moves_its_own_network(toy: dict[str, jax.Array]) -> None:
 
     @jax.jit
     def both(params: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        chances = jax.nn.sigmoid(ar_cf_networks.generator(params, z, given, jax.nn.relu))
-        made = ar_cf_networks.straight_through(chances, jax.random.key(0))
-        return ar_cf_networks.losses(params, jnp.array([[1.0, 0.0]]), made, given, 1.0, jnp.ones(1))
+        chances = jax.nn.sigmoid(ar_cf.generator(params, z, given, jax.nn.relu))
+        made = ar_cf.straight_through(chances, jax.random.key(0))
+        return ar_cf.losses(params, jnp.array([[1.0, 0.0]]), made, given, 1.0, jnp.ones(1))
 
     told, fooled = jax.jit(jax.jacrev(both))(toy)  # of both losses in every parameter
     for name in toy:
@@ -88,7 +88,7 @@ def test_gradients_against_differences(toy: dict[str, jax.Array]) -> None:
 
     def told(rows_weight: jax.Array) -> jax.Array:
         params = {**toy, "d.rows": rows_weight}
-        return ar_cf_networks.losses(params, real, jnp.array([[0.0, 1.0]]), given, 0.7, jnp.ones(1))[0]
+        return ar_cf.losses(params, real, jnp.array([[0.0, 1.0]]), given, 0.7, jnp.ones(1))[0]
 
     exact, step = jax.grad(told)(toy["d.rows"]), 1e-2
     for at in range(2):
@@ -98,7 +98,7 @@ def test_gradients_against_differences(toy: dict[str, jax.Array]) -> None:
 
     def fooled(chance: jax.Array) -> jax.Array:
         made = jnp.array([[1.0, 0.0]]) * chance  # as if drawn: the gradient is passed straight through
-        return ar_cf_networks.losses(toy, real, made, given, 0.7, jnp.ones(1))[1]
+        return ar_cf.losses(toy, real, made, given, 0.7, jnp.ones(1))[1]
 
     # d/dp of softplus(−D) = −σ(−D) · ∂D/∂x₁ = −σ(−3.5) · 2
     assert jax.grad(fooled)(jnp.array(1.0)) == pytest.approx(-2 / (1 + np.exp(3.5)), rel=1e-4)
@@ -106,7 +106,7 @@ def test_gradients_against_differences(toy: dict[str, jax.Array]) -> None:
 
 def test_a_drawn_row_is_0_or_1_with_the_gradient_of_its_chances() -> None:
     chances = jnp.full((400, 50), 0.3)
-    drawn, back = jax.vjp(lambda p: ar_cf_networks.straight_through(p, jax.random.key(1)), chances)
+    drawn, back = jax.vjp(lambda p: ar_cf.straight_through(p, jax.random.key(1)), chances)
     rounded = np.round(np.asarray(drawn), 5)
     assert set(np.unique(rounded)) == {0.0, 1.0}
     assert rounded.mean() == pytest.approx(0.3, abs=5 * np.sqrt(0.21 / chances.size))
@@ -114,7 +114,7 @@ def test_a_drawn_row_is_0_or_1_with_the_gradient_of_its_chances() -> None:
 
 
 def test_profiles(small_log: Interactions) -> None:
-    found = ar_cf_networks.profiles(small_log, 8)
+    found = ar_cf.profiles(small_log, 8)
     np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(found.std(axis=0), 1, atol=1e-4)
     assert np.corrcoef(found[:, 0], np.log(small_log.user_counts))[0, 1] == pytest.approx(1, abs=1e-5)
@@ -123,7 +123,7 @@ def test_profiles(small_log: Interactions) -> None:
     means = np.stack([found[groups == g, 1:5].mean(axis=0) for g in range(4)])
     nearest = ((found[:, None, 1:5] - means) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == groups).mean() > 0.9
-    assert ar_cf_networks.profiles(Interactions.from_csr(np.eye(3)), 8).shape == (3, 8)
+    assert ar_cf.profiles(Interactions.from_csr(np.eye(3)), 8).shape == (3, 8)
 
 
 # ---- learning ----------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def world() -> Interactions:
 def learnt(world: Interactions) -> tuple[ARCF, ARCF]:
     """The same generator before and after 150 epochs."""
     settings = {**TINY, "epochs": 150}
-    return ar_cf.untrained(world, **settings), ARCF(**settings).fit(world)
+    return Training(ARCF(**settings), world).model(), ARCF(**settings).fit(world)
 
 
 def test_training_brings_the_users_statistics_to_the_datas(
@@ -173,7 +173,7 @@ def test_an_untrained_generator_is_told_apart(world: Interactions, learnt: tuple
 
 
 def test_a_users_profile_decides_what_is_made(world: Interactions, learnt: tuple[ARCF, ARCF]) -> None:
-    given = ar_cf_networks.profiles(world, TINY["profile"])
+    given = ar_cf.profiles(world, TINY["profile"])
     z = np.random.default_rng(0).standard_normal((120, TINY["latent"]))
     chances = learnt[1].chances(given, z)
     own = chances.reshape(4, 30, 4, 15).mean(axis=(1, 3))

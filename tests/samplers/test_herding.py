@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.samplers import sample
-from infrec.samplers.herding import herd
+from infrec.samplers.sample import front, herd
 
 
 def test_three_directions_by_hand() -> None:
     """μ points along the diagonal: the diagonal comes first, then the axes, the first of equals before."""
     rows = np.array([[2.0, 0.0], [0.0, 5.0], [1.0, 1.0]])  # lengths do not matter
-    assert herd(rows, np.ones(3, int), 3).tolist() == [2, 0, 1]
+    assert front(herd(rows), np.ones(3, int), 3).tolist() == [2, 0, 1]
 
 
 def test_two_groups_are_taken_in_proportion() -> None:
     """μ = (¾, ¼). w: (¾, ¼) → left; (½, ½) → left, the first of equals; (¼, ¾) → right; (1, 0) → left."""
     rows = np.repeat([[1.0, 0.0], [0.0, 1.0]], [30, 10], axis=0)
-    assert herd(rows, np.ones(40, int), 4).tolist() == [0, 1, 30, 2]
-    half = herd(rows, np.ones(40, int), 20)
+    assert front(herd(rows), np.ones(40, int), 4).tolist() == [0, 1, 30, 2]
+    half = front(herd(rows), np.ones(40, int), 20)
     assert (half < 30).sum() == 15
 
 
@@ -32,7 +32,7 @@ def test_two_groups_are_taken_in_proportion() -> None:
 def test_each_row_brings_the_mean_as_near_as_can_be(seed: int, n: int, width: int) -> None:
     rows = np.random.default_rng(seed).normal(size=(n, width))
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    mean, taken = unit.mean(axis=0), herd(rows, np.ones(n, int), n)
+    mean, taken = unit.mean(axis=0), front(herd(rows), np.ones(n, int), n)
     assert sorted(taken) == list(range(n))
     for k in range(n):
         so_far = unit[taken[:k]].sum(axis=0)
@@ -43,14 +43,14 @@ def test_each_row_brings_the_mean_as_near_as_can_be(seed: int, n: int, width: in
 
 def test_sparse_is_dense(small_log: Interactions) -> None:
     costs = small_log.user_counts
-    dense = herd(small_log.matrix.toarray(), costs, 300)
-    np.testing.assert_array_equal(herd(small_log.matrix, costs, 300), dense)
+    dense = front(herd(small_log.matrix.toarray()), costs, 300)
+    np.testing.assert_array_equal(front(herd(small_log.matrix), costs, 300), dense)
     assert costs[dense].sum() >= 300 > costs[dense[:-1]].sum()  # the budget is what they cost
 
 
 def test_a_row_of_nothing_comes_last() -> None:
     rows = sp.csr_array(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
-    assert herd(rows, np.ones(3, int), 9).tolist() == [1, 2, 0]
+    assert front(herd(rows), np.ones(3, int), 9).tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize("users", [4, 12, 40])

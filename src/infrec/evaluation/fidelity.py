@@ -173,7 +173,7 @@ def card_of(
 
         # All of them where a summary has more: one that is carried on, or of invented users, may.
         users = min(summary.n_users, train.n_users)
-        random = sample(train, strategy="user-rns", users=users, seed=seed)
+        random = sample(train, users=users, seed=seed)
         found = measure(
             split,
             {"full": None, "summary": summary, "finished": summary, "random": random},

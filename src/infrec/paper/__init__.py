@@ -6,49 +6,38 @@ import importlib
 from typing import TYPE_CHECKING
 
 from infrec.errors import ConfigError
+from infrec.paper.experiment import Experiment
 
 if TYPE_CHECKING:
     from infrec.paper.experiment import Experiment
 
-NAMES = (
-    "table1",
-    "sample-efficiency",
-    "transfer-ease",
-    "transfer-mvae",
-    "noise-samplers",
-    "noise-infinite-ae",
-    "depth",
-    "cold",
-    "ablation",
-    "selection",
-    "statistics",
-    "augmentation",
-    "deanonymise-noise",
-    "deanonymise-reveal",
-    "leakage",
-    "continual",
-    "continual-periods",
-)
-
-# File and attribute of the experiments that share a file or whose file has another name.
-_WHERE = {
-    "sample-efficiency": ("scaling", "SAMPLE_EFFICIENCY"),
-    "transfer-ease": ("scaling", "TRANSFER_EASE"),
-    "transfer-mvae": ("scaling", "TRANSFER_MVAE"),
-    "noise-samplers": ("noise", "NOISE_SAMPLERS"),
-    "noise-infinite-ae": ("noise", "NOISE_INFINITE_AE"),
-    "selection": ("model_selection", "EXPERIMENT"),
-    "deanonymise-noise": ("deanonymise", "DEANONYMISE_NOISE"),
-    "deanonymise-reveal": ("deanonymise", "DEANONYMISE_REVEAL"),
-    "continual-periods": ("continual", "CONTINUAL_PERIODS"),
+_FILES = {
+    "table1": "table1",
+    "sample-efficiency": "scaling",
+    "transfer-ease": "scaling",
+    "transfer-mvae": "scaling",
+    "noise-samplers": "noise",
+    "noise-infinite-ae": "noise",
+    "depth": "depth",
+    "cold": "cold",
+    "ablation": "ablation",
+    "selection": "model_selection",
+    "statistics": "statistics",
+    "augmentation": "scaling",
+    "deanonymise-noise": "deanonymise",
+    "deanonymise-reveal": "deanonymise",
+    "leakage": "leakage",
+    "continual": "continual",
+    "continual-periods": "continual",
 }
+NAMES = tuple(_FILES)
 
 __all__ = ["NAMES", "get"]
 
 
 def get(name: str) -> Experiment:
     """An experiment by its name."""
-    if name not in NAMES:
+    if name not in _FILES:
         raise ConfigError(f"there is no experiment {name!r}; expected one of {', '.join(NAMES)}.")
-    module, attribute = _WHERE.get(name, (name.replace("-", "_"), "EXPERIMENT"))
-    return getattr(importlib.import_module(f"infrec.paper.{module}"), attribute)
+    module = importlib.import_module(f"infrec.paper.{_FILES[name]}")
+    return next(one for one in vars(module).values() if getattr(one, "name", None) == name)

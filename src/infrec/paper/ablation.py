@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-from infrec.paper.cells import Cell
-from infrec.paper.experiment import QUICK_STEPS, Experiment, Plan, unusual
+from infrec.paper.cells import DISTILLED, Cell, Data, pairs
+from infrec.paper.experiment import QUICK_STEPS, Experiment, Judged, Plan, claimed, unusual
 from infrec.paper.records import Record
-from infrec.paper.results import Results, Row
-from infrec.paper.views import value
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, Value, claim
-from infrec.report.numbers import number
+from infrec.paper.results import Results, Row, Rows, data_of, value
+from infrec.report.document import Figure, Panel, Point, Series, Table, Value
 
 USERS = 500
 SHARP = 0.7  # τ at which a Gumbel summary is nearly discrete, so that γ and λ₂ have something to decide
 HIDDEN = (0.0, 0.2, 0.5)  # shares of a user's items
+MODES = ("discrete", "soft", "published")
+LONG = {"steps": 800, "validate_every": 25, "patience": None}
+METRIC = "HR@100"
 Variant = tuple[str, str, Mapping[str, Any]]  # study, what is varied, settings
 
 
@@ -41,118 +42,233 @@ def variants(quick: bool) -> list[Variant]:
         for tau in ((SHARP, 10.0) if quick else (0.3, 0.5, SHARP, 5.0, 10.0))
     ]
     out += [("relaxation", "top-k", {}), ("relaxation", "soft, no noise", {"mode": "soft"})]
-    for mode in ("discrete",) if quick else ("discrete", "soft", "published"):
+    for mode in MODES[:1] if quick else MODES:
         out += [("hidden", f"{mode}, {share:g}", {"mode": mode, "hidden": share}) for share in hidden]
         out += [
             ("start", f"{mode}, {start}", {"mode": mode, "start": start}) for start in ("popularity", "users")
         ]
-    if not quick:
-        longer = {"steps": 800, "validate_every": 25, "patience": None}
-        out += [("steps", mode, {"mode": mode, **longer}) for mode in ("discrete", "soft", "published")]
-    return out
+    return out if quick else [*out, *(("steps", mode, {"mode": mode, **LONG}) for mode in MODES)]
 
 
-def cells(plan: Plan) -> list[Cell]:
-    out = []
-    for dataset in plan.datasets:
-        users = plan.budgets(dataset, (USERS,))[-1]
-        fit = (plan.fit(dataset, "infinite-ae"),)
-        for _, _, settings in variants(plan.quick):
-            out.append(Cell(dataset, 0, plan.distilled(users, **settings), fit))
-    return plan.grid(list({cell.hash: cell for cell in out}.values()))
+def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
+    users = plan.budgets(dataset, (USERS,))[-1]
+    fit = (plan.fit(dataset, "infinite-ae"),)
+    summaries = [plan.distilled(users, **settings) for _, _, settings in variants(plan.quick)]
+    yield from (Cell(dataset, 0, summary, fit) for summary in dict.fromkeys(summaries))
 
 
 # ---- reading the records ---------------------------------------------------------------------------------
-class Study:
-    """The records of one dataset by the settings of their distillation."""
+class Variation(NamedTuple):
+    """One distillation: its rows and its records, where there are any."""
 
-    def __init__(self, results: Results, dataset: str) -> None:
-        self.rows = results.rows.where(dataset=dataset)
-        self.records = [r for r in results.records if r["configuration"]["dataset"] == dataset]
-        self.quick = any(record["configuration"]["quick"] for record in self.records)
-        self._by_settings: dict[tuple[str, str], list[Record]] = {}
-        for record in self.records:
-            self._by_settings.setdefault(_key(_settings(record)), []).append(record)
+    what: str
+    rows: Rows
+    records: list[Record]
 
-    def rows_of(self, settings: Mapping[str, Any], metric: str) -> Row | None:
-        source, making = _key(settings)
-        return self.rows.get(source=source, making=making, metric=metric)
+    @classmethod
+    def of(cls, here: Results, settings: Mapping[str, Any], what: str = "") -> Variation:
+        """Settings are compared as they are recorded: without those that are usual here."""
+        source, making = key = _key(
+            Data(DISTILLED, settings=pairs(**unusual({"mode": "discrete", **settings})))
+        )
+        records = [r for r in here.records if _key(data_of(r), quick=r["configuration"]["quick"]) == key]
+        return cls(what, here.rows.where(source=source, making=making), records)
 
-    def facts(self, settings: Mapping[str, Any], name: str) -> float | None:
+    def row(self, metric: str = METRIC) -> Row | None:
+        return self.rows.get(metric=metric)
+
+    def fact(self, name: str) -> float | None:
         """The mean over seeds of a figure of the summary itself."""
-        values = [r["data"][name] for r in self.of(settings) if r["data"].get(name) is not None]
+        values = [r["data"][name] for r in self.records if r["data"].get(name) is not None]
         return fmean(values) if values else None
 
-    def of(self, settings: Mapping[str, Any]) -> list[Record]:
-        return self._by_settings.get(_key(settings), [])
-
-    def history(self, settings: Mapping[str, Any], metric: str) -> list[Point]:
+    @property
+    def history(self) -> list[Point]:
         """Validation quality over the steps that every seed came to: mean over seeds, band their range."""
         curves: dict[int, list[float]] = {}
-        of_seeds = self.of(settings)
-        for record in of_seeds:
+        for record in self.records:
             for step in record["data"].get("history") or ():
-                if step.get(metric) is not None:
-                    curves.setdefault(int(step["step"]), []).append(step[metric])
+                if step.get(METRIC) is not None:
+                    curves.setdefault(int(step["step"]), []).append(step[METRIC])
         return [
             Point(float(step), fmean(v), min(v), max(v), len(v))
             for step, v in sorted(curves.items())
-            if len(v) == len(of_seeds)
+            if len(v) == len(self.records)
         ]
 
 
-def _key(settings: Mapping[str, Any]) -> tuple[str, str]:
-    mode = settings.get("mode", "discrete")
-    known = unusual({"mode": mode, **settings})
-    rest = {name: list(v) if isinstance(v, tuple) else v for name, v in known.items() if name != "mode"}
-    source = "distill-cf" if mode == "discrete" else f"distill-cf-{mode}"
-    return source, json.dumps(rest, sort_keys=True) if rest else ""
+def _key(data: Data, *, quick: bool = False) -> tuple[str, str]:
+    """Source and making as a row has them: without the settings that made it a quick one."""
+    making = {k: v for k, v in data.settings if k != "mode" and not (quick and k in QUICK_STEPS)}
+    return data.name, json.dumps(making, sort_keys=True) if making else ""
 
 
-def _settings(record: Record) -> dict[str, Any]:
-    """Settings of a record's distillation, without those that made it a quick one."""
-    quick = record["configuration"]["quick"]
-    settings = record["configuration"]["data"]["settings"]
-    return {name: value for name, value in settings.items() if not (quick and name in QUICK_STEPS)}
+def is_quick(here: Results) -> bool:
+    return any(record["configuration"]["quick"] for record in here.records)
 
 
-# ---- figures, tables, claims -----------------------------------------------------------------------------
-def findings(results: Results) -> Findings:
-    claims: list[Claim] = []
-    tables: list[Table] = []
-    steps: list[tuple[Panel, ...]] = []
-    sparse: list[tuple[Panel, ...]] = []
-    for dataset in results.datasets():
-        study = Study(results, dataset)
-        known = [v for v in variants(study.quick) if study.of(v[2])]
-        tables += [table(dataset, study, kind, known) for kind in dict.fromkeys(kind for kind, _, _ in known)]
-        steps.append((steps_panel(dataset, study, "HR@100"), lambda_panel(dataset, study, "HR@100")))
-        sparse.append(
-            (sparsity_panel(dataset, study, known, "γ"), sparsity_panel(dataset, study, known, "λ₂"))
+def study(here: Results, kind: str) -> list[Variation]:
+    """The variations of a study that have records."""
+    every = [Variation.of(here, made, what) for of, what, made in variants(is_quick(here)) if of == kind]
+    return [one for one in every if one.records]
+
+
+def long_runs(here: Results) -> dict[str, list[Point]]:
+    """The curve of each mode that has one."""
+    longer = {} if is_quick(here) else LONG
+    curves = {mode: Variation.of(here, {"mode": mode, **longer}).history for mode in MODES}
+    return {mode: points for mode, points in curves.items() if points}
+
+
+# ---- claims ----------------------------------------------------------------------------------------------
+@claimed("Distillation converges within hundreds of steps")
+def converges(here: Results) -> Judged:
+    parts, within = [], []
+    for mode in MODES:
+        points = Variation.of(here, {"mode": mode, **LONG}).history
+        if not points:
+            continue
+        best = max(point.value for point in points)
+        near = next(point.x for point in points if point.value >= 0.99 * best)
+        within.append(near <= 500)
+        parts.append(
+            f"{mode}: 99 % of its best validation {METRIC} ({best:.2f}) after {near:.0f} of "
+            f"{points[-1].x:.0f} steps"
         )
-        claims += [
-            converges(dataset, study),
-            on_the_fly(dataset, study, known),
-            controls_sparsity(dataset, study, known, "γ", "the number of draws"),
-            controls_sparsity(dataset, study, known, "λ₂", "the penalty"),
-            top_k(dataset, study),
-        ]
-    figures = [
-        Figure("ablation-steps", STEPS_CAPTION, tuple(steps)),
-        Figure("ablation-sparsity", SPARSITY_CAPTION, tuple(sparse)),
-    ]
-    return Findings(claims, figures if steps else (), tables, NOTES)
+    if not parts:
+        return None, "the long runs are not measured (--quick leaves them out)"
+    return all(within), "; ".join(parts)
 
 
-STEPS_CAPTION = (
-    "Validation HR@100 of ∞-AE on the summary while it is distilled. Left: the three relaxations. Right: the "
-    "published recipe with λ chosen on the fly, or fixed. Bands are ranges over seeds."
-)
-SPARSITY_CAPTION = (
-    "What γ (the number of draws) and λ₂ (the sparsity penalty) do to a Gumbel summary at τ = 0.7: "
-    "entries above one half in a row, and its weight."
-)
-NOTES = [
+@claimed("With λ chosen on the fly, distillation converges faster than with a fixed λ chosen on validation")
+def on_the_fly(here: Results) -> Judged:
+    """Against the fixed λ that validation would choose: who is sooner at 99 % of what the former reaches?"""
+    every = study(here, "λ")
+    runs = {one.what: points for one in every if (points := one.history)}
+    own = runs.pop("on the fly", [])
+    if not own or not runs:
+        return None
+    chosen = max(runs, key=lambda what: max(point.value for point in runs[what]))
+    level = 0.99 * max(point.value for point in own)
+    ours, theirs = (
+        next((point.x for point in points if point.value >= level), None) for points in (own, runs[chosen])
+    )
+    assert ours is not None
+    there = "never" if theirs is None else f"after {theirs:.0f}"
+    lines = "; ".join(f"{one.what} {row}" for one in every if (row := one.row()) is not None)
+    return (
+        theirs is None or ours < theirs,
+        f"validation {METRIC} of {level:.2f} after {ours:.0f} steps, with λ "
+        f"{chosen.replace('fixed', 'fixed at')} {there}; test {METRIC}: {lines}",
+    )
+
+
+def controls_sparsity(here: Results, kind: str, more: bool) -> Judged:
+    """From its smallest to its largest value, the entries above ½ of a row become more, or fewer."""
+    parts, held = [], []
+    for fact, word in (("above_half_per_user", "entries above ½ a row"), ("mass_per_user", "its weight")):
+        found = [(one.what, value) for one in study(here, kind) if (value := one.fact(fact)) is not None]
+        if len(found) < 2:
+            return None
+        (_, first), (_, last) = found[0], found[-1]
+        held.append(last > 1.1 * first if more else last < 0.9 * first)
+        parts.append(f"{word} at {kind} = " + ", ".join(f"{name}: {value:.1f}" for name, value in found))
+    return held[0], "; ".join(parts)
+
+
+@claimed("γ, the number of draws, controls how sparse the summary is")
+def draws_control_sparsity(here: Results) -> Judged:
+    return controls_sparsity(here, "γ", more=True)
+
+
+@claimed("λ₂, the penalty, controls how sparse the summary is")
+def penalty_controls_sparsity(here: Results) -> Judged:
+    return controls_sparsity(here, "λ₂", more=False)
+
+
+@claimed("Gumbel sampling is needed: top-k cannot give good summaries")
+def top_k(here: Results) -> Judged:
+    """Like with like: both at the same share of hidden items."""
+    better, parts = [], []
+    for share in HIDDEN:
+        gumbel = Variation.of(here, {"mode": "published", "hidden": share}).row()
+        top = Variation.of(here, {"hidden": share}).row()
+        if gumbel is not None and top is not None:
+            better.append(gumbel.value > top.value)
+            parts.append(f"{gumbel} against {top} ({share:g})")
+    if not parts:
+        return None
+    sharp = Variation.of(here, {"mode": "published", "tau": SHARP}).row()
+    lines = f"test {METRIC} of Gumbel (τ=10, fractional) against top-k (0/1), by the share of hidden items: "
+    note = f"; Gumbel with τ={SHARP:g} {sharp}" if sharp is not None else ""
+    return all(better), lines + ", ".join(parts) + note
+
+
+# ---- figures and tables ----------------------------------------------------------------------------------
+def figures(each: list[Results]) -> Iterator[Figure]:
+    yield Figure(
+        "ablation-steps",
+        "Validation HR@100 of ∞-AE on the summary while it is distilled. Left: the three relaxations. Right: "
+        "the published recipe with λ chosen on the fly, or fixed. Bands are ranges over seeds.",
+        [
+            [
+                steps_panel(here, "relaxations", _named(long_runs(here))),
+                steps_panel(here, "λ", {f"λ {one.what}": one.history for one in study(here, "λ")}),
+            ]
+            for here in each
+        ],
+    )
+    yield Figure(
+        "ablation-sparsity",
+        "What γ (the number of draws) and λ₂ (the sparsity penalty) do to a Gumbel summary at τ = 0.7: "
+        "entries above one half in a row, and its weight.",
+        [[sparsity_panel(here, kind) for kind in ("γ", "λ₂")] for here in each],
+    )
+
+
+def _named(curves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
+    """Curves by the names of their summaries."""
+    return {Data(DISTILLED, settings=pairs(mode=mode)).name: points for mode, points in curves.items()}
+
+
+def steps_panel(here: Results, what: str, curves: Mapping[str, Sequence[Point]]) -> Panel:
+    series = [Series(name, points) for name, points in curves.items() if points]
+    return Panel(f"{here.dataset}: {what}", "steps", f"validation {METRIC} (%)", series)
+
+
+def sparsity_panel(here: Results, kind: str) -> Panel:
+    own = study(here, kind)
+    series = []
+    for label, fact in (("entries above ½", "above_half_per_user"), ("weight of a row", "mass_per_user")):
+        values = [(float(at), one.fact(fact)) for at, one in enumerate(own)]
+        points = [Point(at, value, value, value) for at, value in values if value is not None]
+        series += [Series(label, points)] if points else []
+    ticks = [(float(at), one.what) for at, one in enumerate(own)]
+    return Panel(f"{here.dataset}: {kind}", kind, "per synthetic user", series, ticks=ticks)
+
+
+def tables(each: list[Results]) -> Iterator[Table]:
+    metrics = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10")
+    facts = {
+        "best_step": ("best step", 1, "{:.0f}"),
+        "mass_per_user": ("weight of a row", 1, "{:.1f}"),
+        "fractional_share": ("fractional", 100, "{:.0f} %"),
+        "bytes": ("size", 1e-3, "{:,.0f} kB"),
+    }
+    for here in each:
+        for kind in dict.fromkeys(kind for kind, _, _ in variants(is_quick(here))):
+            lines: list[list[str | Value]] = []
+            for one in study(here, kind):
+                lines.append([one.what, *(value(metric, one.row(metric)) for metric in metrics)])
+                for name, (_, unit, form) in facts.items():
+                    found = one.fact(name)
+                    lines[-1].append("–" if found is None else form.format(unit * found))
+            head = (kind, *metrics, *(name for name, _, _ in facts.values()))
+            if lines:
+                yield Table(f"{here.dataset}: {kind}, ∞-AE on the summary, test.", head, lines)
+
+
+NOTES = (
     "“Gumbel” sums γ noisy softmax draws and clips at 1, as published; “top-k” keeps the largest logits "
     "of a row as 1 and passes gradients straight through, which the paper's appendix rules out because "
     "all rows would have the same size (here sizes follow the data's activity); “soft” is the softmax "
@@ -165,151 +281,15 @@ NOTES = [
     "seen at an early step, before it has made the rows sparse.",
     "Users without a validation item count as missed, as in the paper's protocol, so validation figures are "
     "low where most histories are too short for one (magazine: 2,681 of 3,092 users).",
-]
-
-
-def steps_panel(dataset: str, study: Study, metric: str) -> Panel:
-    longer = {} if study.quick else {"steps": 800, "validate_every": 25, "patience": None}
-    series = []
-    for mode in ("discrete", "soft", "published"):
-        settings = {**longer} if mode == "discrete" else {"mode": mode, **longer}
-        points = study.history(settings, metric)
-        series += [Series(_key({"mode": mode})[0], tuple(points))] if points else []
-    return Panel(f"{dataset}: relaxations", "steps", f"validation {metric} (%)", tuple(series))
-
-
-def lambda_panel(dataset: str, study: Study, metric: str) -> Panel:
-    series = []
-    for kind, what, settings in variants(study.quick):
-        points = study.history(settings, metric) if kind == "λ" else []
-        series += [Series(f"λ {what}", tuple(points))] if points else []
-    return Panel(f"{dataset}: λ", "steps", f"validation {metric} (%)", tuple(series))
-
-
-def sparsity_panel(dataset: str, study: Study, known: Sequence[Variant], kind: str) -> Panel:
-    own = [(what, settings) for each, what, settings in known if each == kind]
-    series = []
-    for label, fact in (("entries above ½", "above_half_per_user"), ("weight of a row", "mass_per_user")):
-        values = [(float(at), study.facts(settings, fact)) for at, (_, settings) in enumerate(own)]
-        points = tuple(Point(at, value, value, value) for at, value in values if value is not None)
-        series += [Series(label, points)] if points else []
-    ticks = tuple((float(at), what) for at, (what, _) in enumerate(own))
-    return Panel(f"{dataset}: {kind}", kind, "per synthetic user", tuple(series), ticks=ticks)
-
-
-def table(dataset: str, study: Study, kind: str, known: Sequence[Variant]) -> Table:
-    metrics = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10")
-    lines = []
-    for each, what, settings in known:
-        if each != kind:
-            continue
-        found = [study.rows_of(settings, metric) for metric in metrics]
-        line: list[str | Value] = [what]
-        line += [value(metric, row) for metric, row in zip(metrics, found, strict=True)]
-        step, mass = study.facts(settings, "best_step"), study.facts(settings, "mass_per_user")
-        fraction, size = study.facts(settings, "fractional_share"), study.facts(settings, "bytes")
-        line += [
-            "–" if step is None else f"{step:.0f}",
-            "–" if mass is None else f"{mass:.1f}",
-            "–" if fraction is None else f"{100 * fraction:.0f} %",
-            "–" if size is None else f"{size / 1000:,.0f} kB",
-        ]
-        lines.append(tuple(line))
-    head = (kind, *metrics, "best step", "weight of a row", "fractional", "size")
-    return Table(f"{dataset}: {kind}, ∞-AE on the summary, test.", head, tuple(lines))
-
-
-def converges(dataset: str, study: Study, metric: str = "HR@100") -> Claim:
-    text = "Distillation converges within hundreds of steps"
-    longer = {"steps": 800, "validate_every": 25, "patience": None}
-    parts, within = [], []
-    for mode in ("discrete", "soft", "published"):
-        points = study.history({**({} if mode == "discrete" else {"mode": mode}), **longer}, metric)
-        if not points:
-            continue
-        best = max(point.value for point in points)
-        near = next(point.x for point in points if point.value >= 0.99 * best)
-        within.append(near <= 500)
-        parts.append(
-            f"{mode}: 99 % of its best validation {metric} ({best:.2f}) after {near:.0f} of "
-            f"{points[-1].x:.0f} steps"
-        )
-    if not parts:
-        return claim(text, dataset, None, "the long runs are not measured (--quick leaves them out).")
-    return claim(text, dataset, all(within), "; ".join(parts) + ".")
-
-
-def on_the_fly(dataset: str, study: Study, known: Sequence[Variant], metric: str = "HR@100") -> Claim:
-    """Against the fixed λ that validation would choose: who is sooner at 99 % of what the former reaches?"""
-    text = "With λ chosen on the fly, distillation converges faster than with a fixed λ chosen on validation"
-    runs = {what: study.history(settings, metric) for kind, what, settings in known if kind == "λ"}
-    tested = {what: study.rows_of(settings, metric) for kind, what, settings in known if kind == "λ"}
-    own = runs.pop("on the fly", [])
-    fixed = {what: points for what, points in runs.items() if points}
-    if not own or not fixed:
-        return claim(text, dataset, None)
-    chosen = max(fixed, key=lambda what: max(point.value for point in fixed[what]))
-    level = 0.99 * max(point.value for point in own)
-
-    def sooner(points: Sequence[Point]) -> float | None:
-        return next((point.x for point in points if point.value >= level), None)
-
-    ours, theirs = sooner(own), sooner(fixed[chosen])
-    assert ours is not None
-    chosen = chosen.replace("fixed", "fixed at")
-    there = "never" if theirs is None else f"after {theirs:.0f}"
-    lines = "; ".join(
-        f"{what} {number(metric, row.value)}" for what, row in tested.items() if row is not None
-    )
-    return claim(
-        text,
-        dataset,
-        theirs is None or ours < theirs,
-        f"validation {metric} of {level:.2f} after {ours:.0f} steps, with λ {chosen} {there}; "
-        f"test {metric}: {lines}.",
-    )
-
-
-def controls_sparsity(dataset: str, study: Study, known: Sequence[Variant], kind: str, what: str) -> Claim:
-    """From its smallest to its largest value, more draws fill rows and a larger penalty empties them."""
-    text = f"{kind}, {what}, controls how sparse the summary is"
-    parts, held = [], None
-    for fact, word in (("above_half_per_user", "entries above ½ a row"), ("mass_per_user", "its weight")):
-        values = [(name, study.facts(settings, fact)) for each, name, settings in known if each == kind]
-        found = [(name, value) for name, value in values if value is not None]
-        if len(found) < 2:
-            return claim(text, dataset, None)
-        if held is None:
-            (_, first), (_, last) = found[0], found[-1]
-            held = last > 1.1 * first if kind == "γ" else last < 0.9 * first
-        parts.append(f"{word} at {kind} = " + ", ".join(f"{name}: {value:.1f}" for name, value in found))
-    return claim(text, dataset, held, "; ".join(parts) + ".")
-
-
-def top_k(dataset: str, study: Study, metric: str = "HR@100") -> Claim:
-    """Like with like: both at the same share of hidden items."""
-    text = "Gumbel sampling is needed: top-k cannot give good summaries"
-    better, parts = [], []
-    for share in HIDDEN:
-        gumbel = study.rows_of({"mode": "published", "hidden": share}, metric)
-        top = study.rows_of({"hidden": share}, metric)
-        if gumbel is not None and top is not None:
-            better.append(gumbel.value > top.value)
-            parts.append(f"{number(metric, gumbel.value)} against {number(metric, top.value)} ({share:g})")
-    if not parts:
-        return claim(text, dataset, None)
-    sharp = study.rows_of({"mode": "published", "tau": SHARP}, metric)
-    lines = f"test {metric} of Gumbel (τ=10, fractional) against top-k (0/1), by the share of hidden items: "
-    note = f"; Gumbel with τ={SHARP:g} {number(metric, sharp.value)}" if sharp is not None else ""
-    return claim(text, dataset, all(better), lines + ", ".join(parts) + note + ".")
-
-
+)
 EXPERIMENT = Experiment(
     name="ablation",
     title="Which choices inside Distill-CF matter?",
     source="arguments of section 4 and the appendix",
     about=f"Summaries of {USERS} users with one choice changed at a time, judged by ∞-AE.",
-    cells=cells,
-    findings=findings,
-    datasets=("ml-1m", "magazine", "douban-book"),
+    varied=varied,
+    claims=(converges, on_the_fly, draws_control_sparsity, penalty_controls_sparsity, top_k),
+    figures=figures,
+    tables=tables,
+    notes=NOTES,
 )

@@ -29,11 +29,11 @@ Pairs = tuple[tuple[str, Any], ...]
 
 def pairs(**values: Any) -> Pairs:
     """Settings as a frozen value: `pairs(mode="soft", steps=40)`."""
-    return tuple(sorted((name, _frozen(value)) for name, value in values.items()))
 
+    def frozen(value: Any) -> Any:
+        return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(inner) for inner in value) if isinstance(value, list | tuple) else value
+    return tuple(sorted((name, frozen(value)) for name, value in values.items()))
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,8 @@ class Data:
         """
         if self.source == PERIODS:
             return str(dict(self.settings)["strategy"])
-        return (
-            f"{DISTILLED}-{self.mode}"
-            if self.source == DISTILLED and self.mode != DEFAULT_MODE
-            else self.source
-        )
+        usual = self.source != DISTILLED or self.mode == DEFAULT_MODE
+        return self.source if usual else f"{DISTILLED}-{self.mode}"
 
 
 @dataclass(frozen=True)
@@ -153,9 +150,9 @@ class Cell:
         models = (
             f"{len(self.fits)} models" if len(self.fits) > 2 else "+".join(fit.model for fit in self.fits)
         )
-        parts = [self.dataset, models, self.data.name, str(self.data.users or ""), self.label]
-        parts += [f"{self.data.noise:g} % noise"] if self.data.noise else []
-        return " ".join(part for part in parts if part)
+        noise = f"{self.data.noise:g} % noise" if self.data.noise else ""
+        parts = (self.dataset, models, self.data.name, str(self.data.users or ""), self.label, noise)
+        return " ".join(filter(None, parts))
 
 
 def fingerprint(value: Mapping[str, Any]) -> str:

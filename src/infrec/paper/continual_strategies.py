@@ -248,12 +248,12 @@ class Walk:
 
     def _herded(self, new: Interactions) -> sp.csr_array:
         """Of the period's users and the old exemplars, those that herding takes; the last one is cut."""
-        from infrec.samplers.herding import herd
+        from infrec.samplers.sample import front, herd
 
         old = self.state.exemplars
         rows = new.matrix if old is None else sp.csr_array(sp.vstack([new.matrix, old]))
         costs = np.diff(rows.indptr)
-        taken = rows[herd(self.model.represent(rows), costs, self.budget)]
+        taken = rows[front(herd(self.model.represent(rows)), costs, self.budget)]
         over = taken.nnz - self.budget
         if over <= 0:
             return taken

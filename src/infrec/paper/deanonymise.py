@@ -11,8 +11,9 @@ Two figures of the appendix: the attacker's copy is noisy; more and more of each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,20 +22,18 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
-from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.noisy_data import flip
-from infrec.paper.results import Results, Row, Rows
-from infrec.paper.views import pivot, point, series, value
+from infrec.paper.experiment import Experiment, Judged, Plan, claimed
+from infrec.paper.noise import flip
+from infrec.paper.results import Results, Row, pivot, point, series, value
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.report.document import Claim, Figure, Findings, Panel, Table, Value, claim
+from infrec.report.document import Figure, Panel, Table, Value
 from infrec.report.numbers import label
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IDENTIFIED, MISTAKEN, STRANGERS, NAMED = "identified", "mistaken", "strangers", "named"
-
 USERS = 500
 SAMPLED = "user-rns"
 RELEASES = (SAMPLED, DISTILLED, f"{DISTILLED}-published")
@@ -43,37 +42,49 @@ NEARLY_EVERYBODY, NOBODY = 90.0, 1.0  # percent
 PUBLISHED = {("douban", SAMPLED): 96.43, ("douban", f"{DISTILLED}-published"): 0.86}
 
 
-NOTES = (
-    "The attacker's copy has that share of each user's items, drawn at random (at least one known, at least "
-    "one missing), then that share of all items flipped for every user. A sampled release is matched by the "
-    "Narayanan–Shmatikov score, which counts rare items more, divided by a power of the released row's own "
-    "weight; a match counts when the best row stands out by 3 standard deviations and is the right one. "
-    "“Strangers” are users who are not in the release: claiming one is a mistake.",
-    "A distilled release has nobody to match. As in the paper, a user counts as re-identified when ∞-AE, "
-    "fitted on the summary and told how many items are missing, names exactly these. That is a harder task "
-    "than matching, so the two columns do not measure the same thing, and a user of whom one item is missing "
-    "may be guessed by popularity alone. What a summary gives away otherwise is for `infrec audit` to say.",
-)
+@dataclass(frozen=True)
+class Level:
+    """Quality of the attacker's copy. reveal: share of each history. noise: percent of items flipped."""
 
-BANDS = "Bands are 95 % intervals over users; PopRec names what is popular in the summary."
-REVEAL = 0.5
-NOISES = (0.0, 0.5, 1.0, 2.0, 5.0)
-QUICK_NOISES = (0.0, 1.0, 5.0)
+    reveal: float
+    noise: float
 
-SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-QUICK_SHARES = (0.1, 0.5, 0.9)
+    @property
+    def label(self) -> str:
+        return f"{100 * self.reveal:g}% known, {self.noise:g}% flipped"
 
 
+NOISES = tuple(Level(0.5, noise) for noise in (0.0, 0.5, 1.0, 2.0, 5.0))
+QUICK_NOISES = tuple(level for level in NOISES if level.noise in (0.0, 1.0, 5.0))
+EVERYTHING = Level(1.0, 0.0)  # the attack at its best: a share far from 100 % would mean that it is broken
+SHARES = tuple(Level(share, 0.0) for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9))
+QUICK_SHARES = tuple(level for level in SHARES if level.reveal in (0.1, 0.5, 0.9))
+
+
+def varied(
+    levels: Sequence[Level], quick: Sequence[Level], of_sample: Sequence[Level], plan: Plan, dataset: str
+) -> Iterator[Cell]:
+    """Each release at each level; the sample at further ones."""
+    users = plan.budgets(dataset, (USERS,))[-1]
+    releases = [Data(SAMPLED, users), plan.distilled(users)]
+    releases += [] if plan.quick else [plan.distilled(users, "published")]
+    for release in releases:
+        further = of_sample if release.source == SAMPLED else ()
+        for level in (*(quick if plan.quick else levels), *further):
+            yield Cell(dataset, 0, release, label=level.label, attack=pairs(**vars(level)))
+
+
+# ---- the attacks -----------------------------------------------------------------------------------------
 def measured(cell: Cell, log: Interactions, released: Interactions, progress: Progress = silent) -> list[Any]:
     """The attack of a cell on what was released of a log."""
-    level = dict(cell.attack)
-    reveal, noise = float(level["reveal"]), float(level["noise"])
+    known = dict(cell.attack)
+    level = Level(float(known["reveal"]), float(known["noise"]))
     if cell.data.source == DISTILLED:
-        return predicted(log, released, reveal, noise, seed=cell.seed)
-    return matched(log, released, reveal, noise, seed=cell.seed, progress=progress)
+        return predicted(log, released, level, seed=cell.seed)
+    return matched(log, released, level, seed=cell.seed, progress=progress)
 
 
-def copy_of(log: Interactions, reveal: float, noise: float, *, seed: int) -> sp.csr_array:
+def copy_of(log: Interactions, level: Level, *, seed: int) -> sp.csr_array:
     """The attacker's copy of each user's history: a share of the items, then flips; 0/1.
 
     Of everybody at least one item is known and, unless everything is, one is not (where there are two).
@@ -81,19 +92,14 @@ def copy_of(log: Interactions, reveal: float, noise: float, *, seed: int) -> sp.
     from infrec.privacy.groups import parted
 
     n = log.user_counts
-    known = n if reveal >= 1 else np.clip(np.round(reveal * n).astype(np.int64), 1, np.maximum(1, n - 1))
+    known = np.round(level.reveal * n).astype(np.int64)
+    known = n if level.reveal >= 1 else np.clip(known, 1, np.maximum(1, n - 1))
     shown, _ = parted(log.matrix, known, generator(seed, "attacker's copy"))
-    return flip(log.with_matrix(shown), noise, seed=seed).matrix
+    return flip(log.with_matrix(shown), level.noise, seed=seed).matrix
 
 
 def matched(
-    log: Interactions,
-    released: Interactions,
-    reveal: float,
-    noise: float,
-    *,
-    seed: int,
-    progress: Progress = silent,
+    log: Interactions, released: Interactions, level: Level, *, seed: int, progress: Progress = silent
 ) -> list[dict[str, Any]]:
     """A release of real users, known by their ids here alone: the attacker sees only the rows.
 
@@ -105,7 +111,7 @@ def matched(
     others = np.setdiff1d(np.arange(log.n_users), rows)
     if len(others) > len(rows):
         others = np.sort(generator(seed, "strangers").choice(others, len(rows), replace=False))
-    own, theirs = (copy_of(log.select_users(who), reveal, noise, seed=seed) for who in (rows, others))
+    own, theirs = (copy_of(log.select_users(who), level, seed=seed) for who in (rows, others))
     found = match(own, released.matrix, progress=progress)
     truth = np.arange(len(rows))
     shares = {IDENTIFIED: found.correct(truth), MISTAKEN: found.wrong(truth)}
@@ -114,15 +120,13 @@ def matched(
     return [line("matching", shares)]
 
 
-def predicted(
-    log: Interactions, released: Interactions, reveal: float, noise: float, *, seed: int
-) -> list[dict[str, Any]]:
+def predicted(log: Interactions, released: Interactions, level: Level, *, seed: int) -> list[dict[str, Any]]:
     """A release of synthetic users: can the missing items of each real one be named, all of them?"""
     from infrec.models import InfiniteAE
     from infrec.privacy.reconstruction import hits
 
     log = log.select_users(np.flatnonzero(log.user_counts >= 2))
-    given = copy_of(log, reveal, noise, seed=seed)
+    given = copy_of(log, level, seed=seed)
     rest = log.matrix.copy()
     rest.data = np.ones_like(rest.data)
     rest = sp.csr_array(rest - rest.multiply(given != 0))
@@ -132,10 +136,7 @@ def predicted(
     reg = getattr(released, "reg", None)  # the λ that the summary itself brings
     model = InfiniteAE(**({} if reg is None else {"reg": reg})).fit(released)
     counts = np.asarray(released.matrix.sum(axis=0)).ravel()
-    by = {
-        "infinite-ae": hits(given, rest, model=model),
-        "poprec": hits(given, rest, counts=counts),
-    }
+    by = {"infinite-ae": hits(given, rest, model=model), "poprec": hits(given, rest, counts=counts)}
     return [line(name, {IDENTIFIED: shares == 1, NAMED: shares}) for name, shares in by.items()]
 
 
@@ -152,198 +153,144 @@ def line(model: str, shares: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     return {"model": model, "settings": {}, "metrics": metrics, "intervals": intervals}
 
 
-@dataclass(frozen=True)
-class Level:
-    """Quality of the attacker's copy. reveal: share of each history. noise: percent of items flipped."""
-
-    reveal: float
-    noise: float
-
-    @property
-    def label(self) -> str:
-        return f"{100 * self.reveal:g}% known, {self.noise:g}% flipped"
-
-
-def attack_cells(plan: Plan, levels: Sequence[Level], of_sample: Sequence[Level] = ()) -> list[Cell]:
-    """Each release at each level; the sample at further ones."""
-    out = []
-    for dataset in plan.datasets:
-        users = plan.budgets(dataset, (USERS,))[-1]
-        releases = [Data(SAMPLED, users), plan.distilled(users)]
-        releases += [] if plan.quick else [plan.distilled(users, "published")]
-        for release in releases:
-            for level in (*levels, *(of_sample if release.source == SAMPLED else ())):
-                known = pairs(reveal=level.reveal, noise=level.noise)
-                out.append(Cell(dataset, 0, release, label=level.label, attack=known))
-    return plan.grid(out)
-
-
-# ---- reading the records ---------------------------------------------------------------------------------
-def found(rows: Rows, source: str, level: Level, metric: str = IDENTIFIED) -> Row | None:
+# ---- claims ----------------------------------------------------------------------------------------------
+def found(here: Results, source: str, level: Level, metric: str = IDENTIFIED) -> Row | None:
     """The row of an attack on a release: by matching, or with ∞-AE. poprec: of guessing popular items."""
-    if source == "poprec":
-        return rows.get(source=DISTILLED, label=level.label, model="poprec", metric=metric)
-    model = "matching" if source == SAMPLED else "infinite-ae"
-    return rows.get(source=source, label=level.label, model=model, metric=metric)
+    model = {SAMPLED: "matching", "poprec": "poprec"}.get(source, "infinite-ae")
+    release = DISTILLED if source == "poprec" else source
+    return here.rows.get(source=release, label=level.label, model=model, metric=metric)
 
 
-def findings(
-    stem: str,
-    results: Results,
+@claimed("Nobody is re-identified from a distilled release, even without noise")
+def whatever_the_noise(here: Results) -> Judged:
+    parts, worst = [], []
+    for source in RELEASES[1:]:
+        shares = [row.value for level in NOISES if (row := found(here, source, level)) is not None]
+        if shares:
+            worst.append(max(shares))
+            parts.append(f"{label(source)} {shares[0]:.2f} % without noise, at most {worst[-1]:.2f} %")
+    return (max(worst) <= NOBODY, "; ".join(parts)) if parts else None
+
+
+@claimed("From a sampled release, fewer users are re-identified the noisier the attacker's copy is")
+def less_with_noise(here: Results) -> Judged:
+    rows = [(level.noise, found(here, SAMPLED, level)) for level in NOISES]
+    shares = [(noise, row.value) for noise, row in rows if row is not None]
+    if len(shares) < 2:
+        return None
+    falls = all(one >= other for (_, one), (_, other) in pairwise(shares))
+    lines = ", ".join(f"{share:.1f} % at {noise:g} %" for noise, share in shares)
+    return falls and shares[0][1] > shares[-1][1], lines
+
+
+@claimed("Nobody is re-identified from a distilled release, while a sampled one gives nearly everybody away")
+def nothing_against_everybody(here: Results) -> Judged:
+    level = SHARES[-1]
+    there = {source: row.value for source in RELEASES if (row := found(here, source, level)) is not None}
+    if SAMPLED not in there or len(there) < 2:
+        return None
+    parts = [f"{label(source)} {share:.2f} %" for source, share in there.items()]
+    popular = found(here, "poprec", level)
+    alone = f"; popularity alone would name the missing items of {popular.value:.2f} %" if popular else ""
+    nobody = all(share <= NOBODY for source, share in there.items() if source != SAMPLED)
+    return nobody and there[SAMPLED] >= NEARLY_EVERYBODY, f"with {level.label}: {', '.join(parts)}{alone}"
+
+
+# ---- figures and tables ----------------------------------------------------------------------------------
+def figures(
+    name: str,
     levels: Sequence[Level],
-    axis: tuple[str, Callable[[Level], float]],
-    caption: str,
-    claims: Sequence[Callable[[str, Rows], Claim]],
-    also: Sequence[Level] = (),
-) -> Findings:
-    """A panel, a table and the claims of each dataset.
+    x: str,
+    place: Callable[[Level], float],
+    when: str,
+    each: list[Results],
+) -> Iterator[Figure]:
+    """A panel for each dataset. x, place: the axis, and where a level is on it. when: ends the caption."""
 
-    Args:
-        stem: The name of the figure.
-        results: The records.
-        levels: Those drawn.
-        axis: The name of the x axis, and the place of a level on it.
-        caption: Of the figure.
-        claims: What is tested on each dataset.
-        also: Further levels of the tables.
-    """
-    panels, tables, verdicts = [], [], []
-    name, place = axis
-    for dataset in results.datasets():
-        rows = results.rows.where(dataset=dataset)
+    def panel(here: Results) -> Panel:
         points = {
-            source: [point(place(level), row) for level in levels if (row := found(rows, source, level))]
+            source: [point(place(level), row) for level in levels if (row := found(here, source, level))]
             for source in (*RELEASES, "poprec")
         }
-        panels.append((Panel(dataset, name, "users re-identified (%)", series(points)),))
-        tables.append(table(dataset, rows, (*also, *levels)))
-        verdicts += [check(dataset, rows) for check in claims]
-    figures = [Figure(stem, f"{caption} {BANDS}", tuple(panels))] if panels else []
-    return Findings(verdicts, figures, tables, NOTES)
+        return Panel(here.dataset, x, "users re-identified (%)", series(points))
+
+    caption = (
+        f"Users re-identified from a release when {when}. Bands are 95 % intervals over users; PopRec names "
+        "what is popular in the summary."
+    )
+    yield Figure(name, caption, [[panel(here)] for here in each])
 
 
-def table(dataset: str, rows: Rows, levels: Sequence[Level]) -> Table:
+def tables(levels: Sequence[Level], each: list[Results]) -> Iterator[Table]:
     """Levels down, releases across; then how sure the attack is. What was not measured has no place."""
-    there = [source for source in RELEASES if rows.where(source=source)]
-    columns: dict[str, tuple[str, str]] = {label(source): (source, IDENTIFIED) for source in there}
-    columns |= {
+    further = {
         "by popularity alone": ("poprec", IDENTIFIED),
         f"{label(SAMPLED)}: taken for another": (SAMPLED, MISTAKEN),
         f"{label(SAMPLED)}: strangers claimed": (SAMPLED, STRANGERS),
         f"{label(DISTILLED)}: missing items named": (DISTILLED, NAMED),
     }
+    for here in each:
+        releases = {label(one): (one, IDENTIFIED) for one in RELEASES if here.rows.where(source=one)}
+        lines = {level.label: level for level in levels if here.rows.where(label=level.label)}
 
-    def line(level: Level) -> Callable[[tuple[str, str]], Value]:
-        def cell(column: tuple[str, str]) -> Value:
+        def cell(level: Level, column: tuple[str, str], here: Results = here) -> Value:
             source, metric = column
-            published = PUBLISHED.get((dataset, source)) if level == Level(0.9, 0.0) else None
-            paper = published if metric == IDENTIFIED else None
-            return replace(value(metric, found(rows, source, level, metric)), paper=paper)
+            known = level == SHARES[-1] and metric == IDENTIFIED
+            paper = PUBLISHED.get((here.dataset, source)) if known else None
+            return replace(value(metric, found(here, source, level, metric)), paper=paper)
 
-        return cell
-
-    measured = [level for level in levels if rows.where(label=level.label)]
-    users = rows.where(source=SAMPLED).every("users")
-    size = f" of {users[0]:,} users" if users else ""
-    caption = f"{dataset}: users re-identified from a release{size} (%)."
-    return pivot(caption, "attacker's copy", columns, [(level.label, line(level)) for level in measured])
+        users = here.rows.where(source=SAMPLED).every("users")
+        size = f" of {users[0]:,} users" if users else ""
+        caption = f"{here.dataset}: users re-identified from a release{size} (%)."
+        yield pivot(caption, "attacker's copy", lines, releases | further, cell)
 
 
-# ---- claims ----------------------------------------------------------------------------------------------
-def nothing_against_everybody(dataset: str, rows: Rows) -> Claim:
-    text = "Nobody is re-identified from a distilled release, while a sampled one gives nearly everybody away"
-    level = REVEAL_LEVELS[-1]
-    sampled = found(rows, SAMPLED, level)
-    made = [(source, found(rows, source, level)) for source in RELEASES[1:]]
-    there = [(source, row) for source, row in made if row is not None]
-    if sampled is None or not there:
-        return claim(text, dataset, None)
-    parts = [f"{label(source)} {row.value:.2f} %" for source, row in [(SAMPLED, sampled), *there]]
-    popular = found(rows, "poprec", level)
-    alone = f"; popularity alone would name the missing items of {popular.value:.2f} %" if popular else ""
-    return claim(
-        text,
-        dataset,
-        sampled.value >= NEARLY_EVERYBODY and all(row.value <= NOBODY for _, row in there),
-        f"with {level.label}: {', '.join(parts)}{alone}.",
-    )
-
-
-NOISE_LEVELS = tuple(Level(REVEAL, noise) for noise in NOISES)
-EVERYTHING = Level(1.0, 0.0)  # the attack at its best: a share far from 100 % would mean that it is broken
-
-
-def noise_cells(plan: Plan) -> list[Cell]:
-    levels = [level for level in NOISE_LEVELS if not plan.quick or level.noise in QUICK_NOISES]
-    return attack_cells(plan, levels, of_sample=(EVERYTHING,))
-
-
-def noise_findings(results: Results) -> Findings:
-    caption = (
-        f"Users re-identified from a release when {100 * REVEAL:g} % of each history is known and a growing "
-        "share of all items is flipped in the attacker's copy."
-    )
-    axis = ("items flipped per user (%)", lambda level: level.noise)
-    claims = (whatever_the_noise, less_with_noise)
-    return findings("deanonymise-noise", results, NOISE_LEVELS, axis, caption, claims, also=(EVERYTHING,))
-
-
-def whatever_the_noise(dataset: str, rows: Rows) -> Claim:
-    text = "Nobody is re-identified from a distilled release, even without noise"
-    parts, worst = [], []
-    for source in RELEASES[1:]:
-        shares = [row for level in NOISE_LEVELS if (row := found(rows, source, level)) is not None]
-        if shares:
-            worst.append(max(row.value for row in shares))
-            parts.append(f"{label(source)} {shares[0].value:.2f} % without noise, at most {worst[-1]:.2f} %")
-    if not parts:
-        return claim(text, dataset, None)
-    return claim(text, dataset, max(worst) <= NOBODY, "; ".join(parts) + ".")
-
-
-def less_with_noise(dataset: str, rows: Rows) -> Claim:
-    text = "From a sampled release, fewer users are re-identified the noisier the attacker's copy is"
-    shares = [(level, found(rows, SAMPLED, level)) for level in NOISE_LEVELS]
-    there = [(level, row) for level, row in shares if row is not None]
-    if len(there) < 2:
-        return claim(text, dataset, None)
-    falls = all(one.value >= other.value for (_, one), (_, other) in pairwise(there))
-    lines = ", ".join(f"{row.value:.1f} % at {level.noise:g} %" for level, row in there)
-    return claim(text, dataset, falls and there[0][1].value > there[-1][1].value, f"{lines}.")
-
-
+NOTES = (
+    "The attacker's copy has that share of each user's items, drawn at random (at least one known, at least "
+    "one missing), then that share of all items flipped for every user. A sampled release is matched by the "
+    "Narayanan–Shmatikov score, which counts rare items more, divided by a power of the released row's own "
+    "weight; a match counts when the best row stands out by 3 standard deviations and is the right one. "
+    "“Strangers” are users who are not in the release: claiming one is a mistake.",
+    "A distilled release has nobody to match. As in the paper, a user counts as re-identified when ∞-AE, "
+    "fitted on the summary and told how many items are missing, names exactly these. That is a harder task "
+    "than matching, so the two columns do not measure the same thing, and a user of whom one item is missing "
+    "may be guessed by popularity alone. What a summary gives away otherwise is for `infrec audit` to say.",
+)
 DEANONYMISE_NOISE = Experiment(
     name="deanonymise-noise",
     title="Who is re-identified by noisy knowledge?",
     source="appendix",
     about=f"Releases of {USERS} users, random ones or distilled, attacked with noisy copies.",
-    cells=noise_cells,
-    findings=noise_findings,
+    varied=partial(varied, NOISES, QUICK_NOISES, (EVERYTHING,)),
+    claims=(whatever_the_noise, less_with_noise),
+    figures=partial(
+        figures,
+        "deanonymise-noise",
+        NOISES,
+        "items flipped per user (%)",
+        lambda level: level.noise,
+        "50 % of each history is known and a growing share of all items is flipped in the attacker's copy",
+    ),
+    tables=partial(tables, (EVERYTHING, *NOISES)),
+    notes=NOTES,
     datasets=("ml-1m", "magazine", "douban"),
 )
-
-
-REVEAL_LEVELS = tuple(Level(share, 0.0) for share in SHARES)
-
-
-def reveal_cells(plan: Plan) -> list[Cell]:
-    return attack_cells(plan, [one for one in REVEAL_LEVELS if not plan.quick or one.reveal in QUICK_SHARES])
-
-
-def reveal_findings(results: Results) -> Findings:
-    caption = (
-        "Users re-identified from a release when a growing share of each history is known, without noise."
-    )
-    axis = ("known of each history (%)", lambda level: 100 * level.reveal)
-    return findings("deanonymise-reveal", results, REVEAL_LEVELS, axis, caption, (nothing_against_everybody,))
-
-
 DEANONYMISE_REVEAL = Experiment(
     name="deanonymise-reveal",
     title="Who is re-identified by a part of a history?",
     source="appendix",
     about=f"Releases of {USERS} users, random ones or distilled, attacked with partial copies.",
-    cells=reveal_cells,
-    findings=reveal_findings,
+    varied=partial(varied, SHARES, QUICK_SHARES, ()),
+    claims=(nothing_against_everybody,),
+    figures=partial(
+        figures,
+        "deanonymise-reveal",
+        SHARES,
+        "known of each history (%)",
+        lambda level: 100 * level.reveal,
+        "a growing share of each history is known, without noise",
+    ),
+    tables=partial(tables, SHARES),
+    notes=NOTES,
     datasets=("ml-1m", "magazine", "douban"),
 )

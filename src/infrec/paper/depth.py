@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
-from infrec.paper import published
 from infrec.paper.cells import Cell, Data, Fit, pairs
-from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.results import Results, Row, Rows
-from infrec.paper.views import by_metric
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series, Table, claim
-from infrec.report.numbers import number
+from infrec.paper.experiment import Experiment, Judged, Plan, claimed
+from infrec.paper.published import METRICS
+from infrec.paper.results import Results, Row, Rows, by_metric
+from infrec.report.document import Figure, Panel, Point, Series, Table
 
 DEPTHS = (1, 2, 3, 4, 5, 6)
 QUICK_DEPTHS = (1, 2, 4)
@@ -18,87 +17,77 @@ QUICK_DEPTHS = (1, 2, 4)
 REG = (0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
-def cells(plan: Plan) -> list[Cell]:
-    return plan.grid(
-        [
-            Cell(dataset, 0, Data(), (Fit("infinite-ae", pairs(depth=depth), pairs(reg=REG)),))
-            for dataset in plan.datasets
-            for depth in (QUICK_DEPTHS if plan.quick else DEPTHS)
-        ]
-    )
+def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
+    for depth in QUICK_DEPTHS if plan.quick else DEPTHS:
+        yield Cell(dataset, 0, Data(), (Fit("infinite-ae", pairs(depth=depth), pairs(reg=REG)),))
 
 
 def depth_of(row: Row) -> int:
     return int(json.loads(row.settings)["depth"])
 
 
-def findings(results: Results) -> Findings:
-    rows, datasets = results.rows, results.datasets()
-    panels = tuple(panel(dataset, rows.where(dataset=dataset)) for dataset in datasets)
-    caption = (
-        "∞-AE with one to six hidden layers, λ chosen on validation for each: every metric relative to "
-        "its best depth. Bands are 95 % intervals over users."
-    )
-    return Findings(
-        claims=[deeper_is_worse(dataset, rows.where(dataset=dataset)) for dataset in datasets],
-        figures=[Figure("depth", caption, (panels,))] if panels else (),
-        tables=[table(dataset, rows.where(dataset=dataset), results) for dataset in datasets],
-        notes=["The paper keeps one λ grid for all depths; here each depth has its own λ from a finer one."],
-    )
+def by_depth(here: Results, metric: str) -> list[Row]:
+    return sorted(here.rows.where(metric=metric), key=depth_of)
 
 
-def panel(dataset: str, rows: Rows) -> Panel:
-    series = []
-    for metric in published.METRICS:
-        own = sorted(rows.where(metric=metric), key=depth_of)
-        best = max((row.value for row in own), default=0.0)
-        if best:
-            points = (
-                Point(float(depth_of(r)), r.value / best, r.low / best, r.high / best, r.seeds) for r in own
-            )
-            series.append(Series(metric, tuple(points)))
-    return Panel(dataset, "hidden layers", "relative to the best depth", tuple(series))
-
-
-def table(dataset: str, rows: Rows, results: Results) -> Table:
-    regs = {
-        dict(record["configuration"]["fits"][0]["settings"])["depth"]: record["measured"][0]["selected"][
-            "reg"
-        ]
-        for record in results.records
-        if record["configuration"]["dataset"] == dataset
-    }
-    lines = {
-        f"{depth} (λ={regs[depth]:g})": Rows(row for row in rows if depth_of(row) == depth)
-        for depth in sorted(regs)
-    }
-    return by_metric(f"{dataset}: ∞-AE by depth.", "hidden layers", lines)
-
-
-def deeper_is_worse(dataset: str, rows: Rows) -> Claim:
-    text = "∞-AE tends to get worse with depth; one or two layers are generally best"
+@claimed("∞-AE tends to get worse with depth; one or two layers are generally best")
+def deeper_is_worse(here: Results) -> Judged:
     best_at, falls, parts = [], [], []
-    for metric in published.METRICS:
-        own = sorted(rows.where(metric=metric), key=depth_of)
-        if len(own) < 2:
+    for metric in METRICS:
+        own = by_depth(here, metric)
+        if len(own) < 2 or depth_of(own[0]) > 2:
             continue
+        first, *_, last = own
         best = max(own, key=lambda row: row.value)
-        shallow = max(row.value for row in own if depth_of(row) <= 2)
         best_at.append(depth_of(best))
-        falls.append(own[-1].value < shallow)
+        falls.append(last.value < max(row.value for row in own if depth_of(row) <= 2))
         parts.append(
-            f"{metric} best at {depth_of(best)} ({number(metric, best.value)}; "
-            f"{number(metric, own[0].value)} at {depth_of(own[0])}, {number(metric, own[-1].value)} at "
-            f"{depth_of(own[-1])})"
+            f"{metric} best at {depth_of(best)} ({best}; {first} at {depth_of(first)}, {last} at "
+            f"{depth_of(last)})"
         )
     if not parts:
-        return claim(text, dataset, None)
-    shallow_best, most = sum(depth <= 2 for depth in best_at), len(best_at) / 2
+        return None
+    shallow, most = sum(depth <= 2 for depth in best_at), len(parts) / 2
     counted = (
-        f"{shallow_best} of {len(best_at)} metrics are best with one or two layers, {sum(falls)} are lower "
-        "with the most: "
+        f"{shallow} of {len(parts)} metrics are best with one or two layers, {sum(falls)} are lower with the "
+        "most: "
     )
-    return claim(text, dataset, shallow_best > most and sum(falls) > most, counted + "; ".join(parts) + ".")
+    return shallow > most and sum(falls) > most, counted + "; ".join(parts)
+
+
+def figures(each: list[Results]) -> Iterator[Figure]:
+    yield Figure(
+        "depth",
+        "∞-AE with one to six hidden layers, λ chosen on validation for each: every metric relative to its "
+        "best depth. Bands are 95 % intervals over users.",
+        [[panel(here) for here in each]],
+    )
+
+
+def panel(here: Results) -> Panel:
+    series = []
+    for metric in METRICS:
+        own = by_depth(here, metric)
+        best = max((row.value for row in own), default=0.0)
+        if best:
+            points = [
+                Point(float(depth_of(r)), r.value / best, r.low / best, r.high / best, r.seeds) for r in own
+            ]
+            series.append(Series(metric, points))
+    return Panel(here.dataset, "hidden layers", "relative to the best depth", series)
+
+
+def tables(each: list[Results]) -> Iterator[Table]:
+    for here in each:
+        regs = {
+            record["configuration"]["fits"][0]["settings"]["depth"]: record["measured"][0]["selected"]["reg"]
+            for record in here.records
+        }
+        lines = {
+            f"{depth} (λ={regs[depth]:g})": Rows(row for row in here.rows if depth_of(row) == depth)
+            for depth in sorted(regs)
+        }
+        yield by_metric(f"{here.dataset}: ∞-AE by depth.", "hidden layers", lines)
 
 
 EXPERIMENT = Experiment(
@@ -106,7 +95,9 @@ EXPERIMENT = Experiment(
     title="How does depth affect ∞-AE?",
     source="appendix",
     about="∞-AE with 1 to 6 hidden layers on all users, each with its own λ.",
-    cells=cells,
-    findings=findings,
-    datasets=("ml-1m", "magazine", "douban-book"),
+    varied=varied,
+    claims=(deeper_is_worse,),
+    figures=figures,
+    tables=tables,
+    notes=["The paper keeps one λ grid for all depths; here each depth has its own λ from a finer one."],
 )

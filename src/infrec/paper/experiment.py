@@ -1,9 +1,10 @@
-"""An experiment and the plan it is run with, as plain data."""
+"""An experiment: cells that are measured, claims that their records decide, and how both are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from infrec.paper.cells import (
@@ -17,20 +18,19 @@ from infrec.paper.cells import (
     Fit,
     pairs,
 )
-from infrec.report.document import Findings
+from infrec.report.document import Claim, Figure, Findings, Table, claim
 
 if TYPE_CHECKING:
     from infrec.paper.results import Results
 
+# ---- the plan of a grid -----------------------------------------------------------------------------------
 SEEDS = (42, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 BUDGETS = (50, 100, 200, 500, 1000, 2000)
 QUICK_BUDGETS = (25, 100)
 QUICK_STEPS = {"steps": 24, "validate_every": 8}
 QUICK_EPOCHS = 5
-BEYOND = "beyond the paper"  # the source of an experiment whose claims are ours
 
 
-# ---- before: what is to be run ----------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Plan:
     """The plan of a grid. users: of each dataset's train part. selected: committed settings of a model.
@@ -47,10 +47,8 @@ class Plan:
 
     def budgets(self, dataset: str, of: Sequence[int] = BUDGETS) -> list[int]:
         """The numbers of users that are fewer than the dataset has; a quarter of them if none is."""
-        wanted = QUICK_BUDGETS if self.quick else of
-        return [users for users in wanted if users < self.users[dataset]] or [
-            max(2, self.users[dataset] // 4)
-        ]
+        wanted, users = QUICK_BUDGETS if self.quick else of, self.users[dataset]
+        return [budget for budget in wanted if budget < users] or [max(2, users // 4)]
 
     def fit(self, dataset: str, model: str, *, whole: bool = True) -> Fit:
         """A model with its committed settings; one in closed form chooses on validation each time.
@@ -69,38 +67,12 @@ class Plan:
         quick = QUICK_STEPS if self.quick else {}
         return Data(DISTILLED, users, noise, pairs(**(quick | unusual({"mode": mode, **settings}))))
 
-    def grid(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Each cell for each seed, where chance has a part in it; for one where it has none."""
-        return [
-            replace(cell, seed=seed, quick=self.quick and cell.learnt, quick_look=self.quick)
-            for cell in cells
-            for seed in (self.seeds if cell.by_chance else SEEDS[:1])
-        ]
-
     def shorter(self, model: str) -> dict[str, object]:
         """Settings that make the training of a model a quick one."""
         from infrec import models
 
         by_epochs = model not in CLOSED_FORM and "epochs" in models.create(model).selected
         return {"epochs": QUICK_EPOCHS} if self.quick and by_epochs else {}
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One table or figure of the paper. datasets: those it runs on, where they are found.
-
-    seeds: for what is random. cells: the grid. findings: what the records say. rows: the same for programs.
-    """
-
-    name: str
-    title: str
-    source: str
-    about: str
-    cells: Callable[[Plan], list[Cell]]
-    findings: Callable[[Results], Findings]
-    datasets: tuple[str, ...] = ("ml-1m", "magazine", "douban-book", "douban", "netflix")
-    seeds: int = 3
-    rows: Callable[[Results], list[dict[str, Any]]] = lambda results: [row.as_dict() for row in results.rows]
 
 
 def unusual(settings: Mapping[str, object]) -> dict[str, object]:
@@ -110,3 +82,71 @@ def unusual(settings: Mapping[str, object]) -> dict[str, object]:
     mode = str(settings.get("mode", DEFAULT_MODE))
     usual = {**vars(DistillSettings.of(mode, targets=TARGETS)), "mode": DEFAULT_MODE}
     return {name: value for name, value in settings.items() if name not in usual or usual[name] != value}
+
+
+# ---- experiments ------------------------------------------------------------------------------------------
+BEYOND = "beyond the paper"  # the source of an experiment whose claims are ours
+EVERY_DATASET = ("ml-1m", "magazine", "douban-book", "douban", "netflix")
+# Whether a claim holds (None: undecided), and the figures that say so; None where nothing is measured yet.
+Judged = tuple[bool | None, str] | None
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A claim in words, and the function that judges it by the results on one dataset."""
+
+    text: str
+    judge: Callable[[Results], Judged]
+
+    def on(self, here: Results) -> Claim:
+        holds, figures = self.judge(here) or (None, "nothing measured yet")
+        return claim(self.text, here.dataset, holds, f"{figures}.")
+
+
+def claimed(text: str) -> Callable[[Callable[[Results], Judged]], Claimed]:
+    """Turns the function below it into the claim of these words."""
+    return partial(Claimed, text)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper. about: in a sentence. source: where the paper has it.
+
+    varied: the cells of one dataset. claims: judged on each dataset. figures, tables: of the results on each
+    dataset, in order. notes: how it was done, and where it differs. datasets: those it runs on, if they are
+    found. seeds: for what is random. rows: the figures for programs. shown: whether there is anything to show
+    of the results on a dataset.
+    """
+
+    name: str
+    title: str
+    source: str
+    about: str
+    varied: Callable[[Plan, str], Iterable[Cell]]
+    claims: Sequence[Claimed] = ()
+    figures: Callable[[list[Results]], Iterable[Figure]] = lambda each: ()
+    tables: Callable[[list[Results]], Iterable[Table]] = lambda each: ()
+    notes: Sequence[str] = ()
+    datasets: tuple[str, ...] = ("ml-1m", "magazine", "douban-book")
+    seeds: int = 3
+    rows: Callable[[Results], list[dict[str, Any]]] = lambda results: [row.as_dict() for row in results.rows]
+    shown: Callable[[Results], bool] = lambda here: True
+
+    def cells(self, plan: Plan) -> list[Cell]:
+        """Each cell for each seed, where chance has a part in it; for one where it has none."""
+        return [
+            replace(cell, seed=seed, quick=plan.quick and cell.learnt, quick_look=plan.quick)
+            for dataset in plan.datasets
+            for cell in self.varied(plan, dataset)
+            for seed in (plan.seeds if cell.by_chance else SEEDS[:1])
+        ]
+
+    def findings(self, results: Results) -> Findings:
+        """Everything that the records say."""
+        each = [here for here in results.each() if self.shown(here)]
+        return Findings(
+            claims=[one.on(here) for here in each for one in self.claims],
+            figures=list(self.figures(each)) if each else (),
+            tables=list(self.tables(each)) if each else (),
+            notes=self.notes,
+        )

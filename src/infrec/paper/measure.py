@@ -1,8 +1,7 @@
 """Measuring a cell: data in, models fitted, everything measured; one record out.
 
-Distilled summaries, made once and kept: every experiment that needs the same one finds it here.
-
-A cell whose release is attacked: made without a tenth of the users, who are then the control.
+Distilled summaries are made once and kept, for every experiment that needs the same one. A release that is to
+be attacked is made without a tenth of the users, who are then the control.
 """
 
 from __future__ import annotations
@@ -22,27 +21,24 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import artifacts
-from infrec.data import Interactions, Vocabulary, datasets
+from infrec.data import Interactions, Summary, Vocabulary, datasets
 from infrec.errors import InfrecError
 from infrec.metrics import co_occurrence_agreement, popularity_distance
 from infrec.paper import continual_strategies, deanonymise
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
-from infrec.paper.noisy_data import flip
-from infrec.paper.records import LOOK, SPLIT_SEED, Record, device, figures, plain, versions
+from infrec.paper.noise import flip
+from infrec.paper.records import LOOK, SPLIT_SEED, Record, environment, figures, plain
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.randomness import generator
 from infrec.splits import Split, holdout, set_aside
 
 if TYPE_CHECKING:
-    from infrec.data.summary import Summary
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
 
 COLDNESS_BINS = 5
-
 FOLDER = "summaries"
-
-ASIDE = 0.1
+ASIDE = 0.1  # of the users: the control of attacks
 
 
 @lru_cache(maxsize=2)
@@ -60,14 +56,8 @@ def noisy(dataset: str, percent: float, seed: int) -> Interactions:
 def measure_cell(cell: Cell, folder: Path, progress: Progress = silent) -> Record:
     """Measure one cell. folder: where distilled summaries are kept."""
     began, watch = time.perf_counter(), Stopwatch()
-    if cell.data.source == PERIODS:
-        about, measured = continual_strategies.run(cell, folder, watch, progress)
-    elif "leakage" in cell.beyond:
-        about, measured = audit_cell(cell, folder, watch, progress)
-    else:
-        about, measured = _fitted_and_measured(cell, folder, watch, progress)
-    if "statistics" in cell.beyond:
-        about |= statistics(cell.dataset)
+    walked = cell.data.source == PERIODS
+    about, measured = (continual_strategies.run if walked else _measured)(cell, folder, watch, progress)
     return plain(
         {
             "cell": cell.hash,
@@ -76,68 +66,81 @@ def measure_cell(cell: Cell, folder: Path, progress: Progress = silent) -> Recor
             "data": about,
             "measured": measured,
             "seconds": {**watch.seconds, "total": time.perf_counter() - began},
-            "device": device(),
-            "versions": versions(),
+            **environment(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **({LOOK: True} if cell.quick_look else {}),
         }
     )
 
 
-def _fitted_and_measured(
+def _measured(
     cell: Cell, folder: Path, watch: Stopwatch, progress: Progress
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Figures about what the models are fitted on, and those of each model."""
+    """Figures about what the models are fitted on and what attacks find in it, and those of each model."""
     with watch("load"):
-        split = load(cell.dataset)
-        train = noisy(cell.dataset, cell.data.noise, cell.seed) if cell.data.noise else split.train
+        split = inside = load(cell.dataset)
+        if audited := "leakage" in cell.beyond:  # who is set aside is a matter of chance too
+            inside, outside = set_aside(split, ASIDE, cell.seed)
+        elif cell.data.noise:
+            inside = replace(split, train=noisy(cell.dataset, cell.data.noise, cell.seed))
     with watch("data"):
-        fit_on, about = _data(cell, split, train, folder, progress)
+        dataset = f"{cell.dataset}, {ASIDE:g} set aside" if audited else cell.dataset
+        fit_on, about = _data(cell, inside, dataset, folder, progress)
     if cell.attack:
         with watch("attack"):
-            return about, deanonymise.measured(cell, train, fit_on, progress)
-    return about, [line for fit in cell.fits for line in _measure(cell, fit, split, train, fit_on, progress)]
+            return about, deanonymise.measured(cell, inside.train, fit_on, progress)
+    measured = [line for fit in cell.fits for line in _measure(cell, fit, split, inside, fit_on, progress)]
+    if audited and isinstance(fit_on, Summary):
+        with watch("audit"):
+            about["leakage"] = _audit(fit_on, inside.train, outside, progress)
+    if "statistics" in cell.beyond:
+        about |= statistics(cell.dataset)
+    return about, measured
 
 
 # ---- data ------------------------------------------------------------------------------------------------
 def _data(
-    cell: Cell, split: Split, train: Interactions, folder: Path, progress: Progress
+    cell: Cell, split: Split, dataset: str, folder: Path, progress: Progress
 ) -> tuple[Interactions, dict[str, Any]]:
-    """The log that the models are fitted on, and the figures about it that belong in the record."""
-    chosen, about = train, {}
-    if cell.data.source == DISTILLED:
-        noisy_split = Split(train, split.val, split.test, split.name)
-        made = distilled_summary(
-            noisy_split, cell.data, dataset=cell.dataset, seed=cell.seed, folder=folder, progress=progress
-        )
-        chosen, about = made, summary_facts(made)
-    elif cell.data.source != FULL:
+    """The log that the models are fitted on, and the figures about it that belong in the record.
+
+    dataset: what a kept summary is named after.
+    """
+    data, seed, train, settings = cell.data, cell.seed, split.train, dict(cell.data.settings)
+    chosen: Interactions = train
+    about: dict[str, Any] = {}
+    if data.source == DISTILLED:
+        chosen = made = distilled_summary(split, data, dataset, seed, folder, progress)
+        about = summary_facts(made)
+    elif data.source == FULL and settings:
+        chosen = noisy_popularity(train, settings["noise_multiplier"], seed)
+    elif data.source != FULL:
         from infrec.samplers import sample
 
         chosen = sample(
-            train,
-            strategy=cell.data.source,
-            users=cell.data.users,
-            seed=cell.seed,
-            progress=progress,
-            **dict(cell.data.settings),
+            train, strategy=data.source, users=data.users, seed=seed, progress=progress, **settings
         )
-    if cell.data.source == GENERATED:
-        about = {"realism": realism(chosen, train, cell)}
-    size = {"users": chosen.n_users, "items": chosen.n_items, "interactions": chosen.n_interactions}
-    return chosen, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
+        if data.source == GENERATED:
+            about = {"realism": _realism(chosen, train, cell)}
+    of = {"of_users": train.n_users, "of_interactions": train.n_interactions}
+    return chosen, {**_size(chosen), **of, **about}
 
 
-def realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
+def _size(log: Interactions) -> dict[str, int]:
+    return {"users": log.n_users, "items": log.n_items, "interactions": log.n_interactions}
+
+
+def _realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
     """How much generated users look like the log's, beside untrained ones and as many real ones."""
+    from infrec.models.trainer import Training
     from infrec.samplers import sample
-    from infrec.samplers.ar_cf import untrained
+    from infrec.samplers.ar_cf import ARCF
 
-    users, settings = made.n_users, dict(cell.data.settings)
+    untrained = Training(ARCF(seed=cell.seed, **dict(cell.data.settings)), train).model()
     sides = {
-        "untrained": untrained(train, seed=cell.seed, **settings).generate(users),
+        "untrained": untrained.generate(made.n_users),
         "trained": made,
-        "real": sample(train, strategy="user-rns", users=users, seed=cell.seed),
+        "real": sample(train, users=made.n_users, seed=cell.seed),
     }
     return {
         side: {
@@ -153,9 +156,7 @@ def statistics(dataset: str) -> dict[str, Any]:
     log, split = datasets.load(dataset), load(dataset)
     report = log.report
     return {
-        "loaded_users": log.n_users,
-        "loaded_items": log.n_items,
-        "loaded_interactions": log.n_interactions,
+        **{f"loaded_{name}": size for name, size in _size(log).items()},
         "rows": report.rows if report else log.n_interactions,
         "repeated": sum(report.dropped.values()) if report else 0,
         "users": split.train.n_users,
@@ -169,9 +170,9 @@ def statistics(dataset: str) -> dict[str, Any]:
 
 # ---- models ----------------------------------------------------------------------------------------------
 def _measure(
-    cell: Cell, fit: Fit, split: Split, train: Interactions, fit_on: Interactions, progress: Progress
+    cell: Cell, fit: Fit, split: Split, inside: Split, fit_on: Interactions, progress: Progress
 ) -> list[dict[str, Any]]:
-    """The figures of one model: a second time with noisy histories where the cell asks for it."""
+    """The figures of one model; asked for, a second time with the noisy histories of `inside`."""
     from infrec.evaluation import evaluate
 
     watch = Stopwatch()
@@ -191,7 +192,7 @@ def _measure(
     if "coldness" in cell.beyond:
         out[0]["strata"] = _strata(found)
     if "noisy histories" in cell.beyond and cell.data.noise:
-        again = evaluate(fitted, Split(train, split.val, split.test, split.name), seed=SPLIT_SEED)
+        again = evaluate(fitted, inside, seed=SPLIT_SEED)
         out.append({**head, "histories": "noisy", "selected": selected, **figures(again)})
     return out
 
@@ -212,14 +213,8 @@ def _fitted(
     # The validation users are asked with their own histories, which are not those of a sample or of noise.
     same = fit_on.users == split.train.users and not cell.data.noise
     context = None if same else split.train.matrix
-    result = tune(
-        model,
-        (fit_on, split.val),
-        space=space or None,
-        context=context,
-        seconds=fit.search,
-        progress=progress,
-    )
+    judged = (fit_on, split.val)
+    result = tune(model, judged, space=space or None, context=context, seconds=fit.search, progress=progress)
     tried = [
         {"settings": dict(one.settings), "score": one.score, "error": one.error} for one in result.candidates
     ]
@@ -232,14 +227,9 @@ def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
 
     def rows(of: Sequence[Any], metric: str) -> list[dict[str, Any]]:
         return [
-            {
-                "low": stratum.low,
-                "high": stratum.high,
-                "size": stratum.size,
-                "value": stratum.metrics[metric],
-                "interval": stratum.intervals.get(metric),
-            }
-            for stratum in of
+            {name: getattr(one, name) for name in ("low", "high", "size")}
+            | {"value": one.metrics[metric], "interval": one.intervals.get(metric)}
+            for one in of
         ]
 
     return {
@@ -249,13 +239,12 @@ def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
 
 
 def distilled_summary(
-    split: Split, data: Data, *, dataset: str, seed: int, folder: Path, progress: Progress = silent
+    split: Split, data: Data, dataset: str, seed: int, folder: Path, progress: Progress
 ) -> Summary:
     """The summary of this train part with these settings: read where it is there, else distilled and kept.
 
     A distillation that was killed goes on from its checkpoint; a second process waits for the first.
     """
-    from infrec.data.summary import Summary
     from infrec.distillation import distill
 
     asked = {"dataset": dataset, "seed": seed, **vars(data), "settings": dict(data.settings)}
@@ -264,9 +253,9 @@ def distilled_summary(
         if artifacts.is_artifact(place):
             return Summary.load(place)
         run = place.with_suffix(".run")
-        settings: dict[str, Any] = {"targets": TARGETS, **dict(data.settings)}
-        settings = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()
+        chosen = {"targets": TARGETS, **dict(data.settings)}.items()
+        settings: dict[str, Any] = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in chosen
         }
         # With (ε, δ) the train part is the log: the promise is about its users. What items there are is
         # published with these datasets.
@@ -319,61 +308,25 @@ def _alone(lock: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def audit_cell(
-    cell: Cell, folder: Path, watch: Stopwatch, progress: Progress
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Figures about the release and what attacks found; quality of the models, asked by all users."""
-    from infrec.data.summary import Summary
+# ---- releases that are attacked --------------------------------------------------------------------------
+def _audit(
+    released: Summary, train: Interactions, outside: Interactions, progress: Progress
+) -> dict[str, Any]:
+    """The audit of a release, with those who were set aside as the control."""
     from infrec.privacy import Released, audit
 
-    with watch("load"):
-        split = load(cell.dataset)
-        inside, outside = set_aside(split, ASIDE, cell.seed)  # who is set aside is a matter of chance too
-    with watch("data"):
-        released, about = _release(cell, inside, folder, progress)
-    measured = [
-        line for fit in cell.fits for line in _measure(cell, fit, split, split.train, released, progress)
-    ]
-    if isinstance(released, Summary):
-        with watch("audit"):
-            found = audit(
-                Released.summary(released),
-                inside.train,
-                outside,
-                control_from="users set aside",
-                guarantee=released.about.get("guarantee"),
-                seed=SPLIT_SEED,
-                progress=progress,
-            )
-        kept = found.as_dict(ids=False)
-        for each in (*kept["membership"], kept["popularity"]):
-            each.pop("curve")  # long, and the audit's own page shows it
-        about["leakage"] = kept
-    return about, measured
-
-
-def _release(
-    cell: Cell, split: Split, folder: Path, progress: Progress
-) -> tuple[Interactions, dict[str, Any]]:
-    from infrec.samplers import sample
-
-    train, about = split.train, {}
-    if cell.data.source == DISTILLED:
-        released: Interactions = distilled_summary(
-            split,
-            cell.data,
-            dataset=f"{cell.dataset}, {ASIDE:g} set aside",
-            seed=cell.seed,
-            folder=folder,
-            progress=progress,
-        )
-        about = summary_facts(released)  # type: ignore[arg-type]
-    elif cell.data.source == FULL:
-        released = noisy_popularity(train, float(dict(cell.data.settings)["noise_multiplier"]), cell.seed)
-    else:
-        released = sample(train, strategy=cell.data.source, users=cell.data.users, seed=cell.seed)
-    size = {"users": released.n_users, "items": released.n_items, "interactions": released.n_interactions}
-    return released, {**size, "of_users": train.n_users, "of_interactions": train.n_interactions, **about}
+    found = audit(
+        Released.summary(released),
+        train,
+        outside,
+        control_from="users set aside",
+        guarantee=released.about.get("guarantee"),
+        seed=SPLIT_SEED,
+        progress=progress,
+    ).as_dict(ids=False)
+    for each in (*found["membership"], found["popularity"]):
+        each.pop("curve")  # long, and the audit's own page shows it
+    return found
 
 
 def noisy_popularity(train: Interactions, multiplier: float, seed: int) -> Interactions:

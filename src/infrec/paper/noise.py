@@ -1,351 +1,322 @@
-"""Figures 3 and 4 with their appendix: noisy train data.
+"""Figures 3 and 4 with their appendix: train data in which a share of all items is flipped for every user.
 
 What does EASE lose when noisy data is sampled? How do ∞-AE and EASE do on it, against the number of users?
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from statistics import fmean
 
-from infrec.paper import published, scaling
-from infrec.paper.cells import DISTILLED, FULL, HEURISTICS, Cell, Data
-from infrec.paper.experiment import Experiment, Plan
-from infrec.paper.results import Results, Row, Rows
-from infrec.paper.table1 import CORE
-from infrec.paper.views import axis, pivot, series, value
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Table, Value, claim
-from infrec.report.numbers import label, number, signed
+import numpy as np
+import scipy.sparse as sp
 
-EASE = "ease"
-MODELS = ("infinite-ae", EASE)
+from infrec.data import Interactions
+from infrec.errors import ConfigError
+from infrec.paper import scaling
+from infrec.paper.cells import DISTILLED, FULL, HEURISTICS, Cell, Data
+from infrec.paper.experiment import Experiment, Judged, Plan, claimed
+from infrec.paper.results import HR, MAIN_AND_ALL, Results, Row, Rows, axis, pivot, series, value
+from infrec.paper.table1 import CORE
+from infrec.randomness import generator
+from infrec.report.document import Figure, Panel, Point, Table
+from infrec.report.numbers import label, signed
+
+MODELS = ("infinite-ae", "ease")
 LEVELS = (0.0, 0.5, 1.0, 2.0, 5.0)
 QUICK_LEVELS = (0.0, 1.0, 5.0)
+MOST = LEVELS[-1]
 BUDGETS = (100, 500)
-SOURCES = (*HEURISTICS, DISTILLED)
 SCALED = ("user-rns", DISTILLED)
 AGAIN = ("noisy histories",)
-NOTES = [
+NOTES = (
     "The noise flips exactly that share of all items for every user of the train part, before "
     "sampling. Models and λ are judged with the users' own, noise-free histories and test items; the "
     "paper does not say whether its test histories carried the noise, so the second table has it in "
     "them (an item that noise puts into a history is then masked, and the propensities of PSP are "
     "those of the noisy log).",
-]
+)
+_BLOCK_ENTRIES = 1 << 23
 
 
-def cells(
-    plan: Plan, models: Sequence[str], samplers: Sequence[str], budgets: Callable[[str], Sequence[int]]
-) -> list[Cell]:
+# ---- the noise ---------------------------------------------------------------------------------------------
+def flip(log: Interactions, percent: float, *, seed: int = 42) -> Interactions:
+    """For each user exactly round(percent % of the items) distinct items, all equally likely, are flipped.
+
+    What was an interaction is none any more, what was none becomes one, of weight 1; those that stay keep
+    theirs. A user with few interactions is hit hardest: with 5 % of 3,706 items, 185 entries of every row
+    change, whether it held 20 or 2,000. Every user and item stays, even one that is left with nothing.
+    Flipping twice with the same seed gives an unweighted log back.
+    """
+    if not 0 <= percent <= 100:
+        raise ConfigError(f"noise is {percent:g} %; expected a share of the items from 0 to 100.")
+    count = round(percent / 100 * log.n_items)
+    if not count:
+        return log.with_matrix(log.matrix)
+    rng = generator(seed, "noise")
+    step = max(1, _BLOCK_ENTRIES // log.n_items)
+    blocks = []
+    for start in range(0, log.n_users, step):
+        rows = log.matrix[start : start + step]
+        # The smallest `count` of as many random numbers as there are items: distinct, and each set as likely.
+        chance = rng.random((rows.shape[0], log.n_items), dtype=np.float32)
+        drawn = np.argpartition(chance, count - 1, axis=1)[:, :count]
+        dense = rows.toarray()
+        hit = np.take_along_axis(dense, drawn, axis=1)
+        np.put_along_axis(dense, drawn, (hit == 0).astype(np.float32), axis=1)
+        blocks.append(sp.csr_array(dense))
+    return log.with_matrix(sp.csr_array(sp.vstack(blocks)))
+
+
+def varied(
+    models: Sequence[str], samplers: Sequence[str], budgets: Sequence[int], plan: Plan, dataset: str
+) -> Iterator[Cell]:
     """Each model at each level of noise: on all users, and on those of each sampler and of Distill-CF."""
-    out = []
-    for dataset in plan.datasets:
-        for noise in QUICK_LEVELS if plan.quick else LEVELS:
-            again = AGAIN if noise else ()
-            for model in models:
-                fit = (plan.fit(dataset, model),)
-                out.append(Cell(dataset, 0, Data(noise=noise), fit, again or CORE))
-                for users in budgets(dataset):
-                    out += [Cell(dataset, 0, Data(source, users, noise), fit, again) for source in samplers]
-                    out.append(Cell(dataset, 0, plan.distilled(users, noise=noise), fit, again))
-    return plan.grid(out)
+    for noise in QUICK_LEVELS if plan.quick else LEVELS:
+        again = AGAIN if noise else ()
+        for model in models:
+            fit = (plan.fit(dataset, model),)
+            yield Cell(dataset, 0, Data(noise=noise), fit, again or CORE)
+            for users in budgets:
+                for source in samplers:
+                    yield Cell(dataset, 0, Data(source, users, noise), fit, again)
+                yield Cell(dataset, 0, plan.distilled(users, noise=noise), fit, again)
 
 
-def sampled_cells(plan: Plan) -> list[Cell]:
-    first = -1 if plan.quick else 0
-    return cells(plan, (EASE,), HEURISTICS, lambda dataset: plan.budgets(dataset, BUDGETS)[first:])
+def clean(here: Results) -> Rows:
+    """Those measured with the users' own histories."""
+    return here.rows.where(histories="clean")
 
 
-# ---- tables ------------------------------------------------------------------------------------------------
-def table(caption: str, corner: str, lines: Mapping[str, Rows], metric: str = "HR@10") -> Table:
-    """Lines down, noise across. lines: by name, the rows of one model, source and number of users."""
-    noises = sorted({row.noise for rows in lines.values() for row in rows})
+def tables(models: Sequence[str], sources: Sequence[str], each: list[Results]) -> Iterator[Table]:
+    """Models, sources and budgets down, noise across; then with noise in the test users' histories, too."""
+    several = len(models) > 1
 
-    def cell(rows: Rows) -> Callable[[float], Value]:
-        return lambda noise: value(metric, rows.get(noise=noise), paper=rows[0].source == FULL)
-
-    columns = {f"{noise:g} %": noise for noise in noises}
-    return pivot(
-        f"{caption}: {metric} by the share of items flipped before sampling.",
-        corner,
-        columns,
-        [(name, cell(rows)) for name, rows in lines.items()],
-    )
-
-
-def tables(rows: Rows, datasets: Sequence[str], of: Callable[[str, Rows], Table]) -> list[Table]:
-    """The table of each dataset; then those with the noise in the test users' histories as well."""
-    clean, noisy = rows.where(histories="clean"), rows.where(histories="noisy")
-    out = [of(dataset, clean.where(dataset=dataset, metric="HR@10")) for dataset in datasets]
-    if noisy:
-        also = Rows([*noisy, *clean.where(noise=0.0)])
-        for dataset in datasets:
-            again = of(dataset, also.where(dataset=dataset, metric="HR@10"))
-            caption = again.caption.removesuffix(".")
-            out.append(
-                replace(again, caption=f"{caption}; here the noise is in the test users' histories, too.")
-            )
-    return out
-
-
-def sampled_table(dataset: str, rows: Rows) -> Table:
-    """Sources and budgets down, noise across."""
-    lines = {
-        f"{label(source)}, {users:,}" if source != FULL else label(source): rows.where(
-            source=source, users=users
+    def table(here: Results, rows: Rows, also: str = "") -> Table:
+        lines = {}
+        for model in models:
+            for source in (FULL, *sources):
+                own = rows.where(metric=HR, model=model, source=source)
+                for users in own.every("users"):
+                    words = [label(model)] * several + [label(source)] + [f"{users:,}"] * (source != FULL)
+                    lines[", ".join(words)] = own.where(users=users)
+        noises = sorted({row.noise for own in lines.values() for row in own})
+        data = here.dataset if several else f"{label(models[0])} on {here.dataset}"
+        return pivot(
+            f"{data}: {HR} by the share of items flipped before sampling{also}.",
+            "model, source, users" if several else "source, users",
+            lines,
+            {f"{noise:g} %": noise for noise in noises},
+            lambda own, noise: value(HR, own.get(noise=noise), paper=own[0].source == FULL),
         )
-        for source in (FULL, *SOURCES)
-        for users in rows.where(source=source).every("users")
-    }
-    return table(f"EASE on {dataset}", "source, users", lines)
+
+    for here in each:
+        yield table(here, clean(here))
+    if any(here.rows.where(histories="noisy") for here in each):
+        for here in each:
+            rows = [*here.rows.where(histories="noisy"), *clean(here).where(noise=0.0)]
+            yield table(here, Rows(rows), "; here the noise is in the test users' histories, too")
 
 
-def scaled_table(dataset: str, rows: Rows) -> Table:
-    """Models, sources and budgets down, noise across."""
-    lines = {}
-    for model in MODELS:
-        for source in (FULL, *SCALED):
-            own = rows.where(model=model, source=source)
-            for users in own.every("users"):
-                size = f", {users:,}" if source != FULL else ""
-                lines[f"{label(model)}, {label(source)}{size}"] = own.where(users=users)
-    return table(dataset, "model, source, users", lines)
+# ---- samples: the drop against the full, noise-free data ---------------------------------------------------
+def sampled_figures(each: list[Results]) -> Iterator[Figure]:
+    """Per dataset and metric, the drop over the noise for each number of users, one line for each source."""
+    for suffix, metrics in MAIN_AND_ALL:
+        yield Figure(
+            f"noise-samplers{suffix}",
+            f"What {label('ease')} loses when data is noisy and then sampled, in percent of what it reaches "
+            "on the full, noise-free data. Bands are 95 % intervals over users; negative is a gain.",
+            [
+                [drop_panel(here, users, metric) for users in clean(here).samples.every("users")]
+                for here in each
+                for metric in metrics
+            ],
+            same_y=True,
+        )
 
 
-# ---- figures: the drop against the full, noise-free data; quality by the number of users -------------------
 def drop(value: float, full: Row) -> float:
     """In percent of the full, noise-free value; negative where it is a gain."""
     return 100 * (full.value - value) / full.value
 
 
-def drop_panel(title: str, rows: Rows, metric: str) -> Panel:
-    """The drop over the noise, one line for each source; rows are of one dataset and budget."""
-    full = rows.get(source=FULL, noise=0.0, metric=metric)
+def drop_panel(here: Results, users: int, metric: str) -> Panel:
+    rows = clean(here).where(metric=metric)
+    full = rows.get(source=FULL, noise=0.0)
     points: dict[str, list[Point]] = {}
     if full is not None:
-        for source in (*SOURCES, FULL):
-            own = sorted(rows.where(source=source, metric=metric), key=lambda row: row.noise)
+        for source in (*HEURISTICS, DISTILLED, FULL):
+            own = rows.where(source=source).by("noise")
             points[source] = [
                 Point(row.noise, drop(row.value, full), drop(row.high, full), drop(row.low, full), row.seeds)
-                for row in own
+                for row in (own if source == FULL else own.where(users=users))
             ]
-    return Panel(title, "items flipped per user (%)", f"drop in {metric} (%)", series(points))
+    title, y = f"{here.dataset}, {users:,} users", f"drop in {metric} (%)"
+    return Panel(title, "items flipped per user (%)", y, series(points))
 
 
-def _by_budget(dataset: str, rows: Rows) -> dict[str, Rows]:
-    """The rows of each number of users, with those of all users, by a title."""
-    here = rows.where(dataset=dataset)
-    return {
-        f"{dataset}, {users:,} users": Rows(row for row in here if row.users == users or row.source == FULL)
-        for users in here.where(source=lambda source: source != FULL).every("users")
-    }
-
-
-def sampled_figures(rows: Rows, datasets: Sequence[str]) -> list[Figure]:
-    out = []
-    for suffix, metrics in (("", ("HR@10",)), ("-all", published.METRICS)):
-        panels = tuple(
-            tuple(drop_panel(title, own, metric) for title, own in _by_budget(dataset, rows).items())
-            for dataset in datasets
-            for metric in metrics
-        )
-        caption = (
-            f"What {label(EASE)} loses when data is noisy and then sampled, in percent of what it reaches "
-            "on the full, noise-free data. Bands are 95 % intervals over users; negative is a gain."
-        )
-        out.append(Figure(f"noise-samplers{suffix}", caption, panels, same_y=True))
-    return out
-
-
-def scaled_panel(noise: float, rows: Rows, metric: str) -> Panel:
-    """Four lines: each model on each source; rows are of one dataset and noise."""
-    points = {
-        f"{model}|{source}": scaling.points(rows.where(metric=metric, model=model), source)
-        for model in MODELS
-        for source in SCALED
-    }
-    return Panel(f"{noise:g} % noise", "users", axis(metric), series(points), log_x=True)
-
-
-def scaled_figures(rows: Rows, datasets: Sequence[str]) -> list[Figure]:
-    out = []
-    for dataset in datasets:
-        here = rows.where(dataset=dataset)
-        for suffix, metrics in (("", ("HR@10",)), ("-all", published.METRICS)):
-            panels = tuple(
-                tuple(scaled_panel(noise, here.where(noise=noise), metric) for noise in here.every("noise"))
-                for metric in metrics
-            )
-            caption = (
-                f"∞-AE and EASE on {dataset} with noise, fitted on users drawn at random or distilled; the "
-                "last point of User-RNS is all users. Bands are 95 % intervals over users."
-            )
-            out.append(Figure(f"noise-{dataset}{suffix}", caption, panels, same_y=True))
-    return out
-
-
-# ---- claims ----------------------------------------------------------------------------------------------
-def compounds(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
-    text = "Sampling noisy data compounds the loss of sampling and the loss of noise"
-    here = rows.where(metric=metric)
-    noise = max(here.every("noise"), default=0.0)
-    full, noisy_full = here.get(source=FULL, noise=0.0), here.get(source=FULL, noise=noise)
+@claimed("Sampling noisy data compounds the loss of sampling and the loss of noise")
+def compounds(here: Results) -> Judged:
+    rows = clean(here).where(metric=HR)
+    noise = max(rows.every("noise"), default=0.0)
+    full, noisy_full = rows.get(source=FULL, noise=0.0), rows.get(source=FULL, noise=noise)
+    if full is None or noisy_full is None or not noise:
+        return None
     worse, parts = [], []
     for source in HEURISTICS:
-        for users in here.where(source=source).every("users"):
-            both, clean = (here.get(source=source, users=users, noise=level) for level in (noise, 0.0))
-            if both is None or clean is None or full is None or noisy_full is None or not noise:
-                continue
-            alone = max(drop(clean.value, full), drop(noisy_full.value, full))
-            worse.append(drop(both.value, full) > alone)
-            parts.append(f"{label(source)} {users}: {drop(both.value, full):.1f} against {alone:.1f}")
+        for users in rows.where(source=source).every("users"):
+            both, alone = (rows.get(source=source, users=users, noise=level) for level in (noise, 0.0))
+            if both is not None and alone is not None:
+                either = max(drop(alone.value, full), drop(noisy_full.value, full))
+                worse.append(drop(both.value, full) > either)
+                parts.append(f"{label(source)} {users}: {drop(both.value, full):.1f} against {either:.1f}")
     if not worse:
-        return claim(text, dataset, None)
-    figures = (
-        f"{sum(worse)} of {len(worse)} samples lose more; drop in {metric} (%) with {noise:g} % noise and "
-        "sampling, against the larger of either alone: "
+        return None
+    return all(worse), (
+        f"{sum(worse)} of {len(worse)} samples lose more; drop in {HR} (%) with {noise:g} % noise and "
+        f"sampling, against the larger of either alone: {'; '.join(parts)}"
     )
-    return claim(text, dataset, all(worse), figures + "; ".join(parts) + ".")
 
 
 Leads = dict[int, list[tuple[float, float]]]  # number of users → (noise, lead)
 
 
-def leads(rows: Rows, source: str, lead: Callable[[float, list[float]], float]) -> Leads:
-    """How far a source is ahead of the samplers. lead: of its value over theirs."""
-    out: Leads = {}
-    for users in rows.where(source=source).every("users"):
-        for noise in rows.every("noise"):
-            own = rows.get(source=source, users=users, noise=noise)
-            rivals = rows.where(
-                source=lambda rival: rival in HEURISTICS and rival != source, users=users, noise=noise
-            )
-            if own is not None and rivals:
-                out.setdefault(users, []).append((noise, lead(own.value, [row.value for row in rivals])))
-    return out
+def leads(here: Results, source: str, lead: Callable[[float, list[float]], float]) -> Leads:
+    """How far a source is ahead of the samplers. lead: of its value over theirs. Empty without any noise."""
+    rows, out = clean(here).where(metric=HR), Leads()
+    others = rows.where(source=tuple(rival for rival in HEURISTICS if rival != source))
+    for own in rows.where(source=source).by("noise").by("users"):
+        if rivals := others.where(users=own.users, noise=own.noise):
+            gain = lead(own.value, [row.value for row in rivals])
+            out.setdefault(own.users, []).append((own.noise, gain))
+    return out if any(len(of_users) > 1 for of_users in out.values()) else {}
 
 
-def best_trade_off(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
-    text = (
-        "Distill-CF has the best trade-off between noise, sampling and quality, and its lead grows with noise"
+def written(leads: Leads, digits: int, unit: str) -> str:
+    return "; ".join(
+        f"{users} users: " + ", ".join(f"{signed(gap, digits)}{unit} at {noise:g} %" for noise, gap in gaps)
+        for users, gaps in leads.items()
     )
-    gaps = leads(rows.where(metric=metric), DISTILLED, lambda own, rivals: own - max(rivals))
-    if not any(len(of_users) > 1 for of_users in gaps.values()):
-        return claim(text, dataset, None)
+
+
+@claimed(
+    "Distill-CF has the best trade-off between noise, sampling and quality, and its lead grows with noise"
+)
+def best_trade_off(here: Results) -> Judged:
+    gaps = leads(here, DISTILLED, lambda own, rivals: own - max(rivals))
+    if not gaps:
+        return None
     best = all(gap > 0 for of_users in gaps.values() for _, gap in of_users)
     grows = all(of_users[-1][1] > of_users[0][1] for of_users in gaps.values())
-    lines = "; ".join(
-        f"{users} users: " + ", ".join(f"{signed(gap)} at {noise:g} %" for noise, gap in of_users)
-        for users, of_users in gaps.items()
-    )
-    return claim(text, dataset, best and grows, f"lead over the best sampler in {metric}: {lines}.")
+    return best and grows, f"lead over the best sampler in {HR}: {written(gaps, 2, '')}"
 
 
-def head_users(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
+@claimed("Head-user sampling gains on the other samplers with more noise and fewer users")
+def head_users(here: Results) -> Judged:
     def over_mean(own: float, rivals: list[float]) -> float:
         mean = fmean(rivals)
         return 100 * (own - mean) / mean if mean else 0.0
 
-    text = "Head-user sampling gains on the other samplers with more noise and fewer users"
-    gains = leads(rows.where(metric=metric), "head-user", over_mean)
-    if not any(len(of_users) > 1 for of_users in gains.values()):
-        return claim(text, dataset, None)
+    gains = leads(here, "head-user", over_mean)
+    if not gains:
+        return None
     more_noise = all(of_users[-1][1] > of_users[0][1] for of_users in gains.values())
     fewer_users = len(gains) < 2 or gains[min(gains)][-1][1] > gains[max(gains)][-1][1]
-    lines = "; ".join(
-        f"{users} users: " + ", ".join(f"{signed(gain, 0)} % at {noise:g} %" for noise, gain in of_users)
-        for users, of_users in gains.items()
-    )
-    figures = f"{metric} relative to the other samplers' mean: {lines}."
-    return claim(text, dataset, more_noise and fewer_users, figures)
+    figures = f"{HR} relative to the other samplers' mean: {written(gains, 0, ' %')}"
+    return more_noise and fewer_users, figures
 
 
-def gap_grows(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
+# ---- ∞-AE and EASE by the number of users ------------------------------------------------------------------
+def scaled_figures(each: list[Results]) -> Iterator[Figure]:
+    """Quality over users for each level of noise; four lines: each model on each source."""
+
+    def panel(rows: Rows, noise: float, metric: str) -> Panel:
+        points = {
+            f"{model}|{source}": scaling.points(rows.where(metric=metric, model=model, noise=noise), source)
+            for model in MODELS
+            for source in SCALED
+        }
+        return Panel(f"{noise:g} % noise", "users", axis(metric), series(points), log_x=True)
+
+    for here in each:
+        rows = clean(here)
+        for suffix, metrics in MAIN_AND_ALL:
+            yield Figure(
+                f"noise-{here.dataset}{suffix}",
+                f"∞-AE and EASE on {here.dataset} with noise, fitted on users drawn at random or distilled; "
+                "the last point of User-RNS is all users. Bands are 95 % intervals over users.",
+                [[panel(rows, noise, metric) for noise in rows.every("noise")] for metric in metrics],
+                same_y=True,
+            )
+
+
+@claimed("On all users, the gap between ∞-AE and EASE grows with noise")
+def gap_grows(here: Results) -> Judged:
     """With most noise ∞-AE must lead, by more than anywhere, and noise must nowhere help EASE instead."""
-    text = "On all users, the gap between ∞-AE and EASE grows with noise"
-    gaps = []
+    rows, gaps = clean(here).where(metric=HR, source=FULL), []
     for noise in rows.every("noise"):
-        ours, ease = (rows.get(model=model, source=FULL, noise=noise, metric=metric) for model in MODELS)
+        ours, ease = (rows.get(model=model, noise=noise) for model in MODELS)
         if ours is not None and ease is not None:
             gaps.append((noise, ours.value - ease.value))
     if len(gaps) < 2:
-        return claim(text, dataset, None)
+        return None
     (_, before), *rest = gaps
     most = rest[-1][1]
     rising = most > 0 and most > before and all(before <= gap <= most for _, gap in rest)
     lines = ", ".join(f"{signed(gap, 2)} at {noise:g} %" for noise, gap in gaps)
-    return claim(text, dataset, rising, f"∞-AE minus EASE in {metric}: {lines}.")
+    return rising, f"∞-AE minus EASE in {HR}: {lines}"
 
 
-def small_beats_full(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
-    text = "At 5 % noise, EASE on a tiny distilled summary is better than EASE on the full data"
-    full = rows.get(model="ease", source=FULL, noise=5.0, metric=metric)
-    made = rows.where(model="ease", source=DISTILLED, noise=5.0, metric=metric)
+def distilled_ease(here: Results) -> tuple[Row | None, Rows]:
+    """EASE with most noise: on all users, and on the summaries by their size."""
+    rows = clean(here).where(metric=HR, model="ease", noise=MOST)
+    return rows.get(source=FULL), rows.where(source=DISTILLED).by("users")
+
+
+@claimed(f"At {MOST:g} % noise, EASE on a tiny distilled summary is better than EASE on the full data")
+def small_beats_full(here: Results) -> Judged:
+    full, made = distilled_ease(here)
     if full is None or not made:
-        return claim(text, dataset, None, "5 % noise was not measured.")
-    smallest = min((row for row in made if row.value > full.value), key=lambda row: row.users, default=None)
-    best = max(made, key=lambda row: row.value)
-    shown = smallest or best
-    return claim(
-        text,
-        dataset,
-        smallest is not None and smallest.users <= 500,
-        f"{metric} {number(metric, shown.value)} on {shown.users} distilled users, "
-        f"{number(metric, full.value)} on all.",
-    )
+        return None, f"{MOST:g} % noise was not measured"
+    smallest = next((row for row in made if row.value > full.value), None)
+    shown = smallest or made.best
+    assert shown is not None
+    holds = smallest is not None and smallest.users <= 500
+    return holds, f"{HR} {shown} on {shown.users} distilled users, {full} on all"
 
 
-def fewer_is_better(dataset: str, rows: Rows, metric: str = "HR@10") -> Claim:
-    text = "At 5 % noise, EASE is best on the smaller distilled summaries"
-    made = sorted(
-        rows.where(model="ease", source=DISTILLED, noise=5.0, metric=metric), key=lambda row: row.users
-    )
+@claimed(f"At {MOST:g} % noise, EASE is best on the smaller distilled summaries")
+def fewer_is_better(here: Results) -> Judged:
+    _, made = distilled_ease(here)
     if len(made) < 2:
-        return claim(text, dataset, None, "5 % noise was not measured.")
-    best = max(made, key=lambda row: row.value)
-    lines = ", ".join(f"{number(metric, row.value)} ({row.users})" for row in made)
-    return claim(text, dataset, made.index(best) < len(made) / 2, f"{metric} by number of users: {lines}.")
+        return None, f"{MOST:g} % noise was not measured"
+    lines = ", ".join(f"{row} ({row.users})" for row in made)
+    return made.index(made.best) < len(made) / 2, f"{HR} by number of users: {lines}"
 
 
 # ---- the two experiments -----------------------------------------------------------------------------------
-def findings(
-    results: Results,
-    models: Sequence[str],
-    claims: Sequence[Callable[[str, Rows], Claim]],
-    figures: Callable[[Rows, Sequence[str]], list[Figure]],
-    of: Callable[[str, Rows], Table],
-) -> Findings:
-    """Claims, figures and tables of the models' rows on each dataset."""
-    rows, datasets = results.rows.where(model=lambda model: model in models), results.datasets()
-    clean = rows.where(histories="clean")
-    return Findings(
-        [check(dataset, clean.where(dataset=dataset)) for dataset in datasets for check in claims],
-        figures(clean, datasets) if clean else (),
-        tables(rows, datasets, of),
-        NOTES,
-    )
-
-
 NOISE_SAMPLERS = Experiment(
     name="noise-samplers",
     title="What does sampling noisy data cost?",
     source="Figure 3 and appendix",
     about="EASE on noisy train data, sampled or distilled to 100 and 500 users, and on all users.",
-    cells=sampled_cells,
-    findings=lambda results: findings(
-        results, (EASE,), (compounds, best_trade_off, head_users), sampled_figures, sampled_table
+    varied=lambda plan, dataset: varied(
+        ("ease",), HEURISTICS, plan.budgets(dataset, BUDGETS)[-1 if plan.quick else 0 :], plan, dataset
     ),
-    datasets=("ml-1m", "magazine", "douban-book"),
+    claims=(compounds, best_trade_off, head_users),
+    figures=sampled_figures,
+    tables=partial(tables, MODELS[1:], (*HEURISTICS, DISTILLED)),
+    notes=NOTES,
 )
 NOISE_INFINITE_AE = Experiment(
     name="noise-infinite-ae",
     title="How robust is ∞-AE to noise?",
     source="Figure 4 and appendix",
     about="∞-AE and EASE on noisy data: users at random and distilled ones, 50 to 2,000, and all users.",
-    cells=lambda plan: cells(plan, MODELS, SCALED[:1], plan.budgets),
-    findings=lambda results: findings(
-        results, MODELS, (gap_grows, small_beats_full, fewer_is_better), scaled_figures, scaled_table
-    ),
-    datasets=("ml-1m", "magazine", "douban-book"),
+    varied=lambda plan, dataset: varied(MODELS, SCALED[:1], plan.budgets(dataset), plan, dataset),
+    claims=(gap_grows, small_beats_full, fewer_is_better),
+    figures=scaled_figures,
+    tables=partial(tables, MODELS, SCALED),
+    notes=NOTES,
 )

@@ -44,14 +44,11 @@ class Records:
     def read(self) -> dict[str, Record]:
         """Every whole record by the hash of its cell; the last one where a cell was written twice."""
         self.damaged, found = 0, {}
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return {}
-        except OSError as failure:
-            raise ArtifactError(
-                f"cannot read {self.path}: {failure.strerror}; choose another place with --records."
-            ) from None
+        with _explained("read", self.path):
+            try:
+                lines = self.path.read_bytes().split(b"\n")
+            except FileNotFoundError:
+                return {}
         for line in lines:
             if not line.strip():
                 continue
@@ -66,10 +63,18 @@ class Records:
                 self.damaged += 1
         return found
 
+    def elsewhere(self) -> dict[str, Record]:
+        """Records of the experiments beside this one, by cell: these cells need not be measured again."""
+        found: dict[str, Record] = {}
+        for path in sorted(self.directory.parent.glob(f"*/{FILE}")):
+            if path.parent.resolve() != self.directory.resolve():
+                found |= Records(path.parent).read()
+        return found
+
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one record, synced. It begins a new line even after one that was cut off."""
         line = json.dumps(plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        try:
+        with _explained("write", self.path):
             self.directory.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             try:
@@ -80,22 +85,14 @@ class Records:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-        except OSError as failure:
-            raise ArtifactError(
-                f"cannot write {self.path}: {failure.strerror}; choose another place with --records."
-            ) from None
 
     @contextmanager
     def claim(self, cell: str) -> Iterator[bool]:
         """Whether the cell is ours to run: False when another process has it. Ours until the block ends."""
         folder = self.directory / ".claims"
-        try:
+        with _explained("write", folder):
             folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(folder / cell, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as failure:
-            raise ArtifactError(
-                f"cannot write {folder}: {failure.strerror}; choose another place with --records."
-            ) from None
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,6 +108,17 @@ class Records:
             os.close(handle)
 
 
+@contextmanager
+def _explained(verb: str, path: Path) -> Iterator[None]:
+    """A failure of the system as a sentence."""
+    try:
+        yield
+    except OSError as failure:
+        raise ArtifactError(
+            f"cannot {verb} {path}: {failure.strerror}; choose another place with --records."
+        ) from None
+
+
 def _write(handle: int, data: bytes, end: int) -> None:
     """All of it or nothing: a disk that fills up takes a part of a line without complaint at first."""
     try:
@@ -121,35 +129,22 @@ def _write(handle: int, data: bytes, end: int) -> None:
         raise
 
 
-def elsewhere(root: Path, own: Path) -> dict[str, Record]:
-    """Records of the other experiments under `root`, by cell: these cells need not be measured again."""
-    found: dict[str, Record] = {}
-    for path in sorted(root.glob(f"*/{FILE}")):
-        if path.parent.resolve() != own.resolve():
-            found |= Records(path.parent).read()
-    return found
-
-
 def plain(value: Any) -> Any:
     """Only what JSON has, numbers to six significant digits; one that is not finite becomes null."""
     return drafts.plain(value, digits=6)
 
 
-def versions() -> dict[str, str]:
-    """Python and the libraries that decide a result; infrec also where it runs from the source tree."""
+def environment() -> dict[str, Any]:
+    """The device of the arithmetic, JAX's accelerator or the CPU, and the libraries that decide a result."""
     installed = {name: one for name, one in machine.versions(_LIBRARIES).items() if one is not None}
-    return {**installed, "infrec": installed.get("infrec", __version__)}
-
-
-def device() -> str:
-    """Where the arithmetic ran: JAX's accelerator where there is one, else the CPU and its cores."""
+    installed |= {"infrec": installed.get("infrec", __version__)}  # also from the source tree
+    device = f"cpu ({machine.cores()} cores)"
     if "jax" in sys.modules:
         import jax
 
         first = jax.devices()[0]
-        if first.platform != "cpu":
-            return str(first.device_kind)
-    return f"cpu ({machine.cores()} cores)"
+        device = device if first.platform == "cpu" else str(first.device_kind)
+    return {"device": device, "versions": installed}
 
 
 def figures(evaluation: Evaluation) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Records → rows: one for each thing that was measured and each metric, over all seeds."""
+"""Records → rows, one for each thing that was measured and each metric, over all seeds; rows as tables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,20 @@ from typing import Any
 from infrec.paper import published
 from infrec.paper.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, Data, pairs
 from infrec.paper.experiment import QUICK_STEPS
+from infrec.paper.published import METRICS
 from infrec.paper.records import LOOK, Record, Records
+from infrec.report import numbers
+from infrec.report.document import Point, Series, Table, Value
+from infrec.report.numbers import STYLES, Style
+from infrec.samplers import SAMPLERS
 
+STYLES.update({name: Style(one.label, one.colour, one.marker) for name, one in SAMPLERS.items()})
 MAIN = f"{DISTILLED}-published"
+HR = "HR@10"  # decides claims, where nothing else is said
+MAIN_AND_ALL = (("", (HR,)), ("-all", METRICS))  # a main figure and the appendix's: suffix, metrics
 
 
+# ---- rows -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Row:
     """value: the mean over seeds. low, high: the 95 % interval over users, also a mean over seeds.
@@ -46,6 +55,13 @@ class Row:
     histories: str = "clean"
     label: str = ""
 
+    def __str__(self) -> str:
+        return numbers.number(self.metric, self.value)
+
+    def only(self, *names: str) -> dict[str, Any]:
+        """These fields by name."""
+        return {name: getattr(self, name) for name in names}
+
     def as_dict(self) -> dict[str, Any]:
         """For `--json`: without what is not set."""
         hidden = {name for name in ("settings", "making", "label") if not getattr(self, name)}
@@ -69,15 +85,15 @@ class Rows(Sequence[Row]):
         return iter(self._rows)
 
     def where(self, **wanted: Any) -> Rows:
-        """Those whose fields have these values; a callable decides itself."""
-        return Rows(
-            row
-            for row in self._rows
-            if all(
-                value(getattr(row, name)) if callable(value) else getattr(row, name) == value
-                for name, value in wanted.items()
-            )
-        )
+        """Those whose fields have these values; a tuple holds several, a callable decides itself."""
+
+        def fits(field: Any, value: Any) -> bool:
+            if callable(value):
+                return bool(value(field))
+            return field in value if isinstance(value, tuple) else field == value
+
+        items = wanted.items()
+        return Rows(row for row in self if all(fits(getattr(row, name), value) for name, value in items))
 
     def get(self, **wanted: Any) -> Row | None:
         """The first such row."""
@@ -85,49 +101,75 @@ class Rows(Sequence[Row]):
 
     def every(self, name: str) -> list[Any]:
         """The values of a field, each once: numbers sorted, words in the order of the records."""
-        found = list(dict.fromkeys(getattr(row, name) for row in self._rows))
+        found = list(dict.fromkeys(getattr(row, name) for row in self))
         return sorted(found) if all(isinstance(value, int | float) for value in found) else found
 
+    def by(self, name: str) -> Rows:
+        """Sorted by a field."""
+        return Rows(sorted(self, key=lambda row: getattr(row, name)))
 
+    @property
+    def samples(self) -> Rows:
+        """Those of fewer users than all."""
+        return self.where(source=lambda source: source != FULL)
+
+    @property
+    def best(self) -> Row | None:
+        """The row of the largest value."""
+        return max(self, key=lambda row: row.value, default=None)
+
+
+# ---- results ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Results:
-    """The records of one experiment, and the way to those of the others."""
+    """The records of one experiment, and the way to those of the others.
+
+    dataset: the only one, where they are those of one. damaged: lines of the file that were no records.
+    """
 
     records: Sequence[Record]
     others: Callable[[str], Results]
+    dataset: str = ""
+    damaged: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "records", _with_short_names(self.records))
+        if not self.dataset:
+            object.__setattr__(self, "records", _with_short_names(self.records))
+
+    @classmethod
+    def at(cls, root: Path, name: str) -> Results:
+        """Results of an experiment, from its records under `root`."""
+        kept = Records(root / name)
+        found = kept.read().values()
+        # Where a dataset was also measured in earnest, its quick records have served their purpose.
+        earnest = {dataset_of(r) for r in found if not of_a_look(r)}
+        records = [r for r in found if not (of_a_look(r) and dataset_of(r) in earnest)]
+        return cls(records, lambda other: cls.at(root, other), damaged=kept.damaged)
 
     @cached_property
     def rows(self) -> Rows:
         return Rows(rows_of(self.records))
 
-    def by_dataset(self) -> dict[str, Results]:
-        """The results on each dataset, in the order of `datasets`."""
-        return {
-            name: Results([r for r in self.records if r["configuration"]["dataset"] == name], self.others)
-            for name in self.datasets()
-        }
-
     def datasets(self) -> list[str]:
         """The datasets that have records, in the order of the paper's table, then the others."""
-        there = {record["configuration"]["dataset"] for record in self.records}
+        there = {dataset_of(record) for record in self.records}
         known = ["magazine", "ml-1m", "douban", "douban-book", "netflix"]
         return [name for name in known if name in there] + sorted(there - set(known))
 
     def quick_datasets(self) -> list[str]:
         """The datasets of which there is only a quick look."""
-        return sorted({r["configuration"]["dataset"] for r in self.records if of_a_look(r)})
+        return sorted({dataset_of(record) for record in self.records if of_a_look(record)})
 
-    @classmethod
-    def at(cls, root: Path, name: str) -> Results:
-        """Results of an experiment, from its records under `root`."""
-        found = Records(root / name).read().values()
-        # Where a dataset was also measured in earnest, its quick records have served their purpose.
-        earnest = {r["configuration"]["dataset"] for r in found if not of_a_look(r)}
-        kept = [r for r in found if not (of_a_look(r) and r["configuration"]["dataset"] in earnest)]
-        return cls(kept, lambda other: cls.at(root, other))
+    def each(self) -> list[Results]:
+        """The results on each dataset, in the order of `datasets`."""
+        return [
+            Results([record for record in self.records if dataset_of(record) == name], self.others, name)
+            for name in self.datasets()
+        ]
+
+
+def dataset_of(record: Record) -> str:
+    return str(record["configuration"]["dataset"])
 
 
 def of_a_look(record: Record) -> bool:
@@ -137,20 +179,18 @@ def of_a_look(record: Record) -> bool:
 
 def _with_short_names(records: Sequence[Record]) -> list[Record]:
     """A dataset that was given as a path is called by the file's name, where that is one dataset's alone."""
-    given = {record["configuration"]["dataset"] for record in records}
+    given = {dataset_of(record) for record in records}
     called = {name: Path(name).stem if os.sep in name else name for name in given}
     shared = {short for short, count in Counter(called.values()).items() if count > 1}
     called = {name: name if short in shared else short for name, short in called.items()}
-    return [
-        {**r, "configuration": {**r["configuration"], "dataset": called[r["configuration"]["dataset"]]}}
-        for r in records
-    ]
+    return [{**r, "configuration": {**r["configuration"], "dataset": called[dataset_of(r)]}} for r in records]
 
 
+# ---- from records to rows ---------------------------------------------------------------------------------
 def data_of(record: Record) -> Data:
     """The data that the models of a record were fitted on."""
     data = record["configuration"]["data"]
-    return Data(data["source"], data["users"], data["noise"], pairs(**data["settings"]))
+    return Data(**{**data, "settings": pairs(**data["settings"])})
 
 
 def column(source: str, users: int, model: str) -> str:
@@ -164,62 +204,63 @@ def column(source: str, users: int, model: str) -> str:
     return f"{called}-{users}+{model}"
 
 
-def part(record: Record, label: str, measured: Mapping[str, Any]) -> Record:
-    """One part of what a record measured, such as a period, as a record with this label."""
-    configuration = {**record["configuration"], "label": label}
-    return {**record, "configuration": configuration, "measured": [{**record["measured"][0], **measured}]}
+def parts(records: Iterable[Record], of: Callable[[Record], Iterable[tuple[str, Mapping[str, Any]]]]) -> Rows:
+    """The rows of parts of what was measured, such as periods. of: the label and the figures of each part."""
+    return Rows(
+        rows_of(
+            {
+                **record,
+                "configuration": {**record["configuration"], "label": label},
+                "measured": [{**record["measured"][0], **figures}],
+            }
+            for record in records
+            for label, figures in of(record)
+        )
+    )
 
 
 def rows_of(records: Iterable[Record]) -> list[Row]:
     """One row for each thing measured and each metric: seeds are brought together."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], tuple[dict[str, Any], list[Mapping[str, Any]]]] = {}
     for record in records:
         data, configuration = data_of(record), record["configuration"]
-        users = record["data"]["users"] if data.users is None else data.users
         quick = {*QUICK_STEPS, "epochs"} if configuration["quick"] else set()
         making = {name: value for name, value in data.settings if name not in {"mode", *quick}}
         for measured in record["measured"]:
             if "metrics" not in measured:
                 continue
-            fixed = {
-                name: value for name, value in measured["settings"].items() if name not in {"seed", *quick}
+            fixed: dict[str, Any] = {}
+            if measured["model"] in CHOSEN_ANEW:  # others have committed settings: nothing that is varied
+                fixed = {k: v for k, v in measured["settings"].items() if k not in {"seed", *quick}}
+            fields = {
+                "dataset": configuration["dataset"],
+                "source": data.name,
+                "users": record["data"]["users"] if data.users is None else data.users,
+                "noise": data.noise,
+                "model": measured["model"],
+                "settings": json.dumps(fixed, sort_keys=True) if fixed else "",
+                "making": json.dumps(making, sort_keys=True) if making else "",
+                "histories": measured.get("histories", "clean"),
+                "label": configuration["label"],
             }
-            if measured["model"] not in CHOSEN_ANEW:  # committed settings, not something that is varied
-                fixed = {}
-            key = (
-                configuration["dataset"],
-                data.name,
-                users,
-                data.noise,
-                measured["model"],
-                json.dumps(fixed, sort_keys=True) if fixed else "",
-                json.dumps(making, sort_keys=True) if making else "",
-                measured.get("histories", "clean"),
-                configuration["label"],
-            )
-            group = groups.setdefault(key, [])
+            _, group = groups.setdefault(tuple(fields.values()), (fields, []))
             if group and group[-1]["settings"] != measured["settings"]:
                 group.clear()  # other settings were committed since: the later ones alone count
             group.append(measured)
-    return [row for key, measured in groups.items() for row in _rows(key, measured)]
+    return [row for fields, group in groups.values() for row in _rows(fields, group)]
 
 
-def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
-    dataset, source, users, noise, model, settings, making, histories, label = key
-    plain = not noise and not label and histories == "clean"
+def _rows(fields: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    at = fields["dataset"], column(fields["source"], fields["users"], fields["model"])
+    plain = not fields["noise"] and not fields["label"] and fields["histories"] == "clean"
     for metric in measured[0]["metrics"]:
         each = [m for m in measured if m["metrics"].get(metric) is not None]
         if not each:
             continue
         values = [m["metrics"][metric] for m in each]
         bounds = [m["intervals"].get(metric) or (v, v) for m, v in zip(each, values, strict=True)]
-        at = column(source, users, model)
         yield Row(
-            dataset=dataset,
-            source=source,
-            users=users,
-            noise=noise,
-            model=model,
+            **fields,
             metric=metric,
             value=fmean(values),
             low=fmean(low for low, _ in bounds),
@@ -227,9 +268,68 @@ def _rows(key: tuple[Any, ...], measured: Sequence[Mapping[str, Any]]) -> Iterat
             least=min(values),
             most=max(values),
             seeds=len(values),
-            paper=published.value(dataset, at, metric) if plain and "depth" not in settings else None,
-            settings=settings,
-            making=making,
-            histories=histories,
-            label=label,
+            paper=published.value(*at, metric) if plain and "depth" not in fields["settings"] else None,
         )
+
+
+# ---- rows in tables and figures ---------------------------------------------------------------------------
+def value(metric: str, row: Row | None, *, paper: bool = False, best: float | None = None) -> Value:
+    """The cell of a row, with its interval; empty where nothing was measured.
+
+    Args:
+        metric: What the row is of.
+        row: The row, or None.
+        paper: Whether the paper's number stands beside it, where there is one.
+        best: The largest value, which is stressed.
+    """
+    if row is None:
+        return Value(metric, None)
+    return Value(metric, row.value, row.low, row.high, row.paper if paper else None, row.value == best)
+
+
+def pivot(
+    caption: str,
+    corner: str,
+    lines: Mapping[str, Any],
+    columns: Mapping[str, Any],
+    cell: Callable[[Any, Any], Value],
+) -> Table:
+    """A table of two directions.
+
+    Args:
+        caption: The sentence above it.
+        corner: The name of what the lines are.
+        lines: By name, what `cell` is asked with.
+        columns: By name, what `cell` is asked with.
+        cell: The cell of a line and a column.
+    """
+    rows: list[Sequence[str | Value]] = [
+        (name, *(cell(line, key) for key in columns.values())) for name, line in lines.items()
+    ]
+    return Table(caption, (corner, *columns), rows)
+
+
+def by_metric(caption: str, corner: str, lines: Mapping[str, Rows]) -> Table:
+    """Every metric of each line, the rows of one model or strategy; the best of a column is stressed."""
+    every = [row for rows in lines.values() for row in rows]
+    best = {metric: max((r.value for r in every if r.metric == metric), default=None) for metric in METRICS}
+
+    def cell(rows: Rows, metric: str) -> Value:
+        return value(metric, rows.get(metric=metric), best=best[metric])
+
+    return pivot(caption, corner, lines, {metric: metric for metric in METRICS}, cell)
+
+
+def point(x: float, row: Row) -> Point:
+    """A row at a place of the x axis."""
+    return Point(float(x), row.value, row.low, row.high, row.seeds)
+
+
+def series(points: Mapping[str, Sequence[Point]]) -> list[Series]:
+    """A series for each name that has points."""
+    return [Series(name, own) for name, own in points.items() if own]
+
+
+def axis(metric: str) -> str:
+    """The name of a metric's axis: with its unit."""
+    return metric if metric == "AUC" else f"{metric} (%)"

@@ -23,7 +23,7 @@ from infrec.paper import measure
 from infrec.paper.cells import Cell
 from infrec.paper.experiment import SEEDS, Experiment, Plan
 from infrec.paper.measure import FOLDER
-from infrec.paper.records import LOOK, Record, Records, elsewhere
+from infrec.paper.records import LOOK, Record, Records
 from infrec.progress import Progress, silent
 from infrec.search import committed
 
@@ -192,7 +192,7 @@ def run(
     wanted = list({cell.hash: cell for cell in cells}.values())
     records, out = Records(directory), Outcome()
     found = records.read()
-    others = elsewhere(directory.parent, directory)
+    others = records.elsewhere()
     for cell in wanted:
         known = found.get(cell.hash, others.get(cell.hash))
         if known is None or _settled(found.get(cell.hash), cell):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from infrec import drafts, paper
 from infrec.errors import ArtifactError
 from infrec.paper.experiment import BEYOND, Experiment
 from infrec.paper.published import PAPER
-from infrec.paper.records import FILE, Records
+from infrec.paper.records import FILE
 from infrec.paper.results import Results
 from infrec.report import figures, html, markdown
 from infrec.report.document import Block, Claims, Document, Findings, Fold, Items, Link, Links, Section, Text
@@ -18,20 +17,6 @@ from infrec.report.document import Block, Claims, Document, Findings, Fold, Item
 PAGE, MARKDOWN = "index.html", "README.md"
 PAPER_SAYS, WE_SAY = "What the paper says, and what we found", "What is claimed, and what we found"
 QUICK = "Some of this is a quick look (--quick): fewer steps, a smaller grid, one seed. It is no result."
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Facts about the records behind a page."""
-
-    records: int = 0
-    damaged: int = 0
-    quick: bool = False
-    seeds: int = 0
-    datasets: Sequence[str] = ()
-    devices: Sequence[str] = ()
-    versions: Mapping[str, str] | None = None
-    finished: str = ""
 
 
 def build(root: Path, names: Sequence[str] | None = None) -> list[Path]:
@@ -47,30 +32,16 @@ def build(root: Path, names: Sequence[str] | None = None) -> list[Path]:
         if not there and not (names and name in names):
             continue
         experiment = paper.get(name)
-        findings, facts = read(root, experiment)
-        listed.append((experiment, findings, facts))
+        listed.append((experiment, *read(root, experiment)))
         if names is None or name in names:
-            written += _write(root / name, document(experiment, findings, facts))
+            written += _write(root / name, document(*listed[-1]))
     return [_write(root, index(listed))[0], *written]
 
 
-def read(root: Path, experiment: Experiment) -> tuple[Findings, Facts]:
-    """The findings of an experiment's records, and the facts about these records."""
+def read(root: Path, experiment: Experiment) -> tuple[Findings, Results]:
+    """The findings of an experiment's records, without verdicts on a quick look, and the records' results."""
     results = Results.at(root, experiment.name)
-    kept = Records(root / experiment.name)
-    kept.read()
-    records = results.records
-    facts = Facts(
-        records=len(records),
-        damaged=kept.damaged,
-        quick=bool(results.quick_datasets()),
-        seeds=len({record["seed"] for record in records}),
-        datasets=results.datasets(),
-        devices=sorted({record["device"] for record in records}),
-        versions=records[-1]["versions"] if records else None,
-        finished=max((record.get("finished", "") for record in records), default=""),
-    )
-    return experiment.findings(results).without_verdicts(results.quick_datasets()), facts
+    return experiment.findings(results).without_verdicts(results.quick_datasets()), results
 
 
 def _write(folder: Path, page: Document) -> list[Path]:
@@ -91,14 +62,14 @@ def _write(folder: Path, page: Document) -> list[Path]:
 
 
 # ---- an experiment's page ---------------------------------------------------------------------------------
-def document(experiment: Experiment, findings: Findings, facts: Facts) -> Document:
+def document(experiment: Experiment, findings: Findings, results: Results) -> Document:
     """The page of an experiment."""
     source = "Not in the paper." if experiment.source == BEYOND else f"The paper: {experiment.source}."
     claimed = WE_SAY if experiment.source == BEYOND else PAPER_SAYS
     parts: list[Section | Block] = [
         Text(experiment.about, "lead"),
-        Text(f"{source} {_records(facts)}".strip(), "quiet"),
-        *(Text(text, "notice") for text in _notices(facts)),
+        Text(f"{source} {_records(results)}".strip(), "quiet"),
+        *(Text(text, "notice") for text in _notices(results)),
     ]
     if findings.claims:
         parts.append(Section(claimed, [Claims(findings.claims)]))
@@ -116,48 +87,48 @@ def document(experiment: Experiment, findings: Findings, facts: Facts) -> Docume
         title=f"infrec: {experiment.title}",
         heading=experiment.title,
         parts=parts,
-        footer=_footer(experiment, facts),
+        footer=" · ".join(_footer(experiment, results)),
         up=("../index.html", "all experiments"),
         wide=True,
     )
 
 
-def _notices(facts: Facts) -> list[str]:
-    notices = []
-    if not facts.records:
-        notices.append("There are no records yet: nothing was measured.")
-    if facts.quick:
-        notices.append(QUICK)
-    if facts.damaged:
-        lines = "1 damaged line was" if facts.damaged == 1 else f"{facts.damaged} damaged lines were"
-        notices.append(f"{lines} left out of the records; run the experiment again.")
-    return notices
+def _notices(results: Results) -> Iterator[str]:
+    if not results.records:
+        yield "There are no records yet: nothing was measured."
+    if results.quick_datasets():
+        yield QUICK
+    if results.damaged:
+        lines = "1 damaged line was" if results.damaged == 1 else f"{results.damaged} damaged lines were"
+        yield f"{lines} left out of the records; run the experiment again."
 
 
-def _records(facts: Facts) -> str:
-    if not facts.records:
+def _records(results: Results) -> str:
+    if not results.records:
         return ""
-    seeds = f"up to {facts.seeds} seeds" if facts.seeds > 1 else "one seed"
-    return f"{_counted(facts.records)} on {', '.join(facts.datasets)}, {seeds} for what is random."
+    count = len({record["seed"] for record in results.records})
+    seeds = f"up to {count} seeds" if count > 1 else "one seed"
+    return f"{_counted(results)} on {', '.join(results.datasets())}, {seeds} for what is random."
 
 
-def _counted(records: int) -> str:
+def _counted(results: Results) -> str:
+    records = len(results.records)
     return f"{records:,} record{'s' * (records != 1)}" if records else "no records yet"
 
 
-def _footer(experiment: Experiment, facts: Facts) -> str:
-    parts = [
-        f"Made by infrec from results/{experiment.name}/records.jsonl",
-        f"again: infrec reproduce {experiment.name}",
-        f"measured on {', '.join(facts.devices)}" if facts.devices else "",
-        f"last {facts.finished}" if facts.finished else "",
-        ", ".join(f"{key} {value}" for key, value in (facts.versions or {}).items()),
-    ]
-    return " · ".join(part for part in parts if part)
+def _footer(experiment: Experiment, results: Results) -> Iterator[str]:
+    yield f"Made by infrec from results/{experiment.name}/records.jsonl"
+    yield f"again: infrec reproduce {experiment.name}"
+    if records := results.records:
+        yield f"measured on {', '.join(sorted({record['device'] for record in records}))}"
+        if finished := max(record.get("finished", "") for record in records):
+            yield f"last {finished}"
+        if versions := records[-1]["versions"]:
+            yield ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 # ---- the index --------------------------------------------------------------------------------------------
-def index(pages: Sequence[tuple[Experiment, Findings, Facts]]) -> Document:
+def index(pages: Sequence[tuple[Experiment, Findings, Results]]) -> Document:
     """The list of experiments with how their claims came out, and every claim in one table."""
     claims = [one for _, findings, _ in pages for one in findings.claims]
     tested = [one for one in claims if one.verdict != "cannot be tested here"]
@@ -172,17 +143,11 @@ def index(pages: Sequence[tuple[Experiment, Findings, Facts]]) -> Document:
         f"{PAPER}. Every number is measured by infrec under the published protocol; the paper's stand beside "
         "them, and where ours differ, the page says so."
     )
-    links = [
-        Link(
-            experiment.title,
-            experiment.name,
-            " · ".join(
-                [experiment.source, experiment.name, _counted(facts.records), *(["quick"] * facts.quick)]
-            ),
-            findings.claims,
-        )
-        for experiment, findings, facts in pages
-    ]
+    links = []
+    for experiment, findings, results in pages:
+        quick = ["quick"] * bool(results.quick_datasets())
+        facts = " · ".join([experiment.source, experiment.name, _counted(results), *quick])
+        links.append(Link(experiment.title, experiment.name, facts, findings.claims))
     return Document(
         title="infrec: the paper, measured again",
         heading="The paper's tables and figures, measured again",

@@ -2,67 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from infrec.paper import published
 from infrec.paper.cells import Cell
-from infrec.paper.experiment import Experiment, Plan
+from infrec.paper.experiment import EVERY_DATASET, Experiment, Plan
 from infrec.paper.records import Record
-from infrec.paper.results import Results
-from infrec.report.document import Findings, Table, Value
+from infrec.paper.results import Results, dataset_of
+from infrec.report.document import Table, Value
 
 NAMES = ("users", "items", "interactions", "sparsity")
+PARTS = ("train", "validation", "test", "users_without_validation", "repeated")
 
 
-def cells(plan: Plan) -> list[Cell]:
-    return plan.grid([Cell(dataset, 0, beyond=("statistics",)) for dataset in plan.datasets])
+def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
+    yield Cell(dataset, 0, beyond=("statistics",))
 
 
-def figures_of(record: Record) -> dict[str, float]:
-    """Users, items, interactions and sparsity, as the paper's table has them."""
-    data = record["data"]
-    users, items, n = (data[f"loaded_{name}"] for name in NAMES[:3])
-    return {"users": users, "items": items, "interactions": n, "sparsity": 100 * (1 - n / (users * items))}
+def figures_of(record: Record) -> dict[str, Value]:
+    """Users, items, interactions and sparsity, beside the paper's."""
+    users, items, n = (record["data"][f"loaded_{name}"] for name in NAMES[:3])
+    paper = published.STATISTICS.get(dataset_of(record), {})
+    found = zip(NAMES, (users, items, n, 100 * (1 - n / (users * items))), strict=True)
+    return {name: Value(name, value, paper=paper.get(name)) for name, value in found}
 
 
-def findings(results: Results) -> Findings:
-    by_name = {record["configuration"]["dataset"]: record for record in results.records}
-    lines: list[tuple[str | Value, ...]] = []
-    parts: list[tuple[str | Value, ...]] = []
-    for dataset in results.datasets():
-        record = by_name[dataset]
-        paper = published.STATISTICS.get(dataset, {})
-        found = figures_of(record)
-        lines.append((dataset, *(Value(name, found[name], paper=paper.get(name)) for name in NAMES)))
-        data = record["data"]
-        whole = ("train", "validation", "test", "users_without_validation", "repeated")
-        parts.append((dataset, *(f"{data[name]:,}" for name in whole), data["split"]))
-    tables = [
-        Table(
-            "Datasets as loaded; below ours, the paper's rounded figures.",
-            ("dataset", *NAMES[:3], "sparsity (%)"),
-            tuple(lines),
-        ),
-        Table(
-            "What is held out, and what the reader dropped.",
-            ("dataset", "train", "validation", "test", "users without validation", "rows dropped", "split"),
-            tuple(parts),
-        ),
-    ]
-    return Findings(tables=tables if lines else ())
+def tables(each: list[Results]) -> Iterator[Table]:
+    last = {here.dataset: here.records[-1] for here in each}
+    yield Table(
+        "Datasets as loaded; below ours, the paper's rounded figures.",
+        ("dataset", *NAMES[:3], "sparsity (%)"),
+        [(name, *figures_of(record).values()) for name, record in last.items()],
+    )
+    yield Table(
+        "What is held out, and what the reader dropped.",
+        ("dataset", "train", "validation", "test", "users without validation", "rows dropped", "split"),
+        [
+            (name, *(f"{record['data'][part]:,}" for part in PARTS), record["data"]["split"])
+            for name, record in last.items()
+        ],
+    )
 
 
-def rows_of(results: Results) -> list[dict[str, Any]]:
+def rows(results: Results) -> list[dict[str, Any]]:
     return [
         {
-            "dataset": record["configuration"]["dataset"],
+            "dataset": dataset_of(record),
             "model": None,
             "metric": name,
-            "value": value,
-            "paper": published.STATISTICS.get(record["configuration"]["dataset"], {}).get(name),
+            "value": one.value,
+            "paper": one.paper,
         }
         for record in results.records
-        for name, value in figures_of(record).items()
+        for name, one in figures_of(record).items()
     ]
 
 
@@ -71,7 +64,8 @@ EXPERIMENT = Experiment(
     title="The datasets",
     source="data table of the appendix",
     about="Users, items, interactions and sparsity of every dataset that is found.",
-    cells=cells,
-    findings=findings,
-    rows=rows_of,
+    varied=varied,
+    tables=tables,
+    rows=rows,
+    datasets=EVERY_DATASET,
 )

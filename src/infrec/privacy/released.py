@@ -119,11 +119,11 @@ def _remake(summary: Summary) -> Remake | None:
     """
     about = dict(summary.about)
     if "strategy" in about:
-        from infrec.samplers import sample
+        from infrec.samplers import sample, sampler
 
         def sampled(log: Interactions, seed: int) -> Released:
             size: dict[str, Any] = {"users": min(summary.n_users, log.n_users - 1)}
-            if about["strategy"] == "interaction-rns":  # nearly everybody is in it, with few interactions
+            if not sampler(about["strategy"]).whole:  # nearly everybody is in it, with few interactions
                 share = min(1.0, summary.n_interactions / log.n_interactions)
                 size = {"percent": about.get("percent") or 100 * share}
             drawn = sample(log, strategy=about["strategy"], seed=seed, **size)

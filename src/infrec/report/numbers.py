@@ -141,11 +141,6 @@ class Style(NamedTuple):
 
 DASHED = (0, (4, 2))
 STYLES = {
-    "interaction-rns": Style("Interaction-RNS", 5, "v"),
-    "user-rns": Style("User-RNS", 3, "s"),
-    "head-user": Style("Head-user", 4, "^"),
-    "svp-cf": Style("SVP-CF", 2, "D"),
-    "ar-cf": Style("AR-CF", 8, "X"),
     "distill-cf": Style("Distill-CF (0/1)", 0, "o"),
     "distill-cf-soft": Style("Distill-CF (fractional)", 6, "P"),
     "distill-cf-published": Style("Distill-CF (as published)", 1, "X"),
