@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from infrec.errors import ConfigError, InfrecError
-from infrec.kernels.collectives import JaxProcesses, SingleProcess, Team
+from infrec.kernels.collectives import JaxProcesses, Team
 
 SECONDS_TO_MEET = 120
 SECONDS_OF_SILENCE = 20  # after which a process that sends no heartbeat counts as gone
@@ -88,7 +88,7 @@ def place(
 def join(here: Place) -> Team:
     """Meet the other processes (`jax.distributed`); before anything else of JAX is used."""
     if here.count == 1:
-        return SingleProcess()
+        return Team()
     import jax
 
     try:

@@ -10,18 +10,16 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg.blas as blas
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec import machine
 from infrec.kernels import gram, nystrom, nystrom_gpu, ridge, ridge_gpu
 from infrec.kernels.device_arrays import compiled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin", "libtpu")
 _ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and on an accelerator
@@ -216,9 +214,9 @@ def compile_cache() -> Path:
     return Path(given) if given else home / "infrec" / "xla"
 
 
-def exact_fit(n: int, items: int, *, itemsize: int = 4, alphas: int = 3) -> int:
-    """Bytes of an exact ridge fit: the kernel, the copy that is factorised, and `alphas` dual matrices."""
-    return itemsize * n * (2 * n + alphas * items)
+def exact_fit(n: int, items: int, *, itemsize: int = 4) -> int:
+    """Bytes of an exact ridge fit: the kernel, the copy that is factorised, and three dual matrices."""
+    return itemsize * n * (2 * n + 3 * items)
 
 
 def nystrom_fit(
@@ -246,9 +244,9 @@ def nystrom_on_device(centres: int, items: int, *, block: int) -> int:
     return max(one_pass, 8 * (5 * square + centres * min(items, 4096)))
 
 
-def users_that_fit(items: int, *, itemsize: int = 4, alphas: int = 3, free: int | None = None) -> int:
+def users_that_fit(items: int, *, itemsize: int = 4, free: int | None = None) -> int:
     """The largest n (rounded down to hundreds) whose exact fit the memory holds."""
     room = 0.9 * (machine.memory_available() if free is None else free) / itemsize
-    width = alphas * items
+    width = 3 * items
     n = ((width * width + 8 * room) ** 0.5 - width) / 4  # the positive root of 2 n² + width n = room
     return max(100, int(n) // 100 * 100)

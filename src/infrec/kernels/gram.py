@@ -11,19 +11,18 @@ items: up to `FEW` rows never go through BLAS.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
 
 from infrec.machine import in_parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jaxtyping import Float
-    from numpy.typing import DTypeLike, NDArray
 
 _FAR_BELOW = 0.01  # of what a column would weigh at the usual weight: its weights are no measure of it
 _LOOK_UP = 4  # a sum that is looked up costs as much as so many of a sparse × dense product (measured)
@@ -178,14 +177,12 @@ class Centres:
         return kernel.from_gram(products, xx, self.norms, d=x.shape[1])
 
 
-def times_sparse(
-    dense: Float[np.ndarray, "n m"], sparse: sp.csr_array, *, out: Float[np.ndarray, "n k"] | None = None
-) -> Float[np.ndarray, "n k"]:
+def times_sparse(dense: Float[np.ndarray, "n m"], sparse: sp.csr_array) -> Float[np.ndarray, "n k"]:
     """dense @ sparse, in blocks of rows."""
     # Turned and by columns: the dense side streams by once, and what is added to at random (a row for each
     # column of `sparse`) stays in the cache.
     turned = sp.csc_array(sparse.T, dtype=dense.dtype)
-    result = np.empty((dense.shape[0], sparse.shape[1]), dense.dtype) if out is None else out
+    result = np.empty((dense.shape[0], sparse.shape[1]), dense.dtype)
     step = _width(sparse.shape[1], dense.dtype)
 
     def block(start: int) -> None:
@@ -196,12 +193,10 @@ def times_sparse(
     return result
 
 
-def sparse_times(
-    sparse: sp.csr_array, dense: Float[np.ndarray, "n m"], *, out: Float[np.ndarray, "k m"] | None = None
-) -> Float[np.ndarray, "k m"]:
+def sparse_times(sparse: sp.csr_array, dense: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "k m"]:
     """sparse @ dense, in blocks of columns."""
     left = sp.csr_array(sparse, dtype=dense.dtype)
-    result = np.empty((sparse.shape[0], dense.shape[1]), dense.dtype) if out is None else out
+    result = np.empty((sparse.shape[0], dense.shape[1]), dense.dtype)
     step = _width(sparse.shape[1], dense.dtype)
 
     def block(start: int) -> None:
@@ -236,7 +231,7 @@ def _blocks(
     x = sp.csr_array(x, dtype=dtype)
     y = x if y is None else sp.csr_array(y, dtype=dtype)
     out = np.empty((x.shape[0], y.shape[0]), dtype)
-    full_x, full_y = _is_full(x), _is_full(y)
+    full_x, full_y = (part.nnz > DENSE * part.shape[0] * part.shape[1] for part in (x, y))
     if full_x and full_y and x.shape[0] > FEW:
         np.matmul(x.toarray(), y.toarray().T, out=out)
         step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
@@ -259,27 +254,17 @@ def _blocks(
         return out
 
     def rows(start: int) -> None:
-        some = slice(start, min(start + step, out.shape[0]))
-        seen = slice(0, some.stop if symmetric else out.shape[1])
-        products = (_first_rows(y, seen.stop) @ np.ascontiguousarray(x[some].toarray().T)).T
-        out[some, seen] = elementwise(products, some, seen)
+        some = slice(start, start + step)
+        stop = min(some.stop, out.shape[1]) if symmetric else out.shape[1]
+        end = y.indptr[stop]  # y[:stop], without copying it
+        before = sp.csr_array((y.data[:end], y.indices[:end], y.indptr[: stop + 1]), shape=(stop, y.shape[1]))
+        products = (before @ np.ascontiguousarray(x[some].toarray().T)).T
+        out[some, :stop] = elementwise(products, some, slice(0, stop))
 
     in_parallel(rows, range(0, out.shape[0], step))
     if symmetric:
         mirror(out.T)
     return out
-
-
-def _first_rows(x: sp.csr_array, stop: int) -> sp.csr_array:
-    """x[:stop] without copying."""
-    if stop == x.shape[0]:
-        return x
-    end = x.indptr[stop]
-    return sp.csr_array((x.data[:end], x.indices[:end], x.indptr[: stop + 1]), shape=(stop, x.shape[1]))
-
-
-def _is_full(x: sp.csr_array) -> bool:
-    return x.nnz > DENSE * x.shape[0] * x.shape[1]
 
 
 def _width(d: int, dtype: np.dtype[Any]) -> int:

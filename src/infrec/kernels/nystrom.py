@@ -24,16 +24,16 @@ import numpy as np
 import scipy.linalg.blas as blas
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import gram, ridge
-from infrec.kernels.collectives import SingleProcess, Team
+from infrec.kernels.collectives import Team
 from infrec.machine import in_parallel
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from numpy.typing import NDArray
 
     Block = tuple[sp.csr_array, sp.csr_array]
 
@@ -95,7 +95,7 @@ class Features:
 
     def sums(self, columns: int, team: Team | None = None) -> Sums:
         """Empty sums over these features, with so many columns of targets, of one process or of a team."""
-        return Sums(self, columns, SingleProcess() if team is None else team)
+        return Sums(self, columns, team or Team())
 
 
 class Sums:

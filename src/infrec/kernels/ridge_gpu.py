@@ -15,22 +15,21 @@ large argument is donated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.kernels import gram, ridge
 from infrec.kernels.device_arrays import compiled, dense_rows, stored_tiles
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import SimpleNamespace
-
     from jaxtyping import Float
-    from numpy.typing import NDArray
 
 TILE = 4096
 COLUMNS = 4096

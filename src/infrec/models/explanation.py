@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data import Interactions
 from infrec.errors import DataError
@@ -29,8 +30,6 @@ from infrec.kernels import gram
 from infrec.models.base import Recommender
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from infrec.models.infinite_ae import InfiniteAE
 
 _NODES = 48

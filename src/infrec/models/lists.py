@@ -7,22 +7,22 @@ service answers by them too. `Lists` finds ids by Arrow and makes tables, for ma
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError
 from infrec.metrics.ranking import top_k
+from infrec.search.criterion import Scorer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Columns = list[int] | NDArray[np.integer]
 
 OnUnknown = Literal["popular", "skip", "error"]
@@ -84,22 +84,13 @@ def best_items(
 
 
 # ---- ids and tables -----------------------------------------------------------------------------
-class Lists(ABC):
+class Lists(Scorer):
     """The lists of a model that gives scores, as tables."""
-
-    @property
-    @abstractmethod
-    def log(self) -> Interactions:
-        """The log that the model was fitted on: its vocabularies and histories."""
 
     @property
     @abstractmethod
     def popularity(self) -> NDArray[np.float32]:
         """The sum of each item's weights: what is recommended when nothing is known of a user."""
-
-    @abstractmethod
-    def score(self, histories: sp.csr_array, *, users: Sequence[object] | None = None) -> NDArray[np.float32]:
-        """A score for every item, given histories as CSR rows over the model's items; higher is better."""
 
     @abstractmethod
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:

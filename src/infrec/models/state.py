@@ -15,22 +15,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec import artifacts
 from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.search.criterion import Candidate
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from infrec.settings import Settings
+from infrec.settings import Settings
 
 
 def stored(*shape: str) -> Any:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infrec.models.gradient_model import widened
+from infrec.models.gradient_model import Program, widened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def discriminator(params: Mapping[str, Any], rows: Any, profiles: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Adversaries:
+class Adversaries(Program):
     """The trainer's view. hidden: width of both networks' layers; latent: numbers of noise; profile: of c."""
 
     hidden: int

@@ -24,17 +24,10 @@ PAUSED = 16  # trainings kept in memory at most; a worse one that goes on after 
 class Training(Protocol):
     """A training as the search sees it: it can pause, and pausing changes nothing."""
 
-    @property
-    def epoch(self) -> int:
-        """Epochs done."""
-
-    @property
-    def epochs(self) -> int:
-        """The most it will do."""
-
-    @property
-    def every(self) -> int:
-        """Epochs between two validations."""
+    epoch: int  # done
+    epochs: int  # the most it will do
+    every: int  # epochs between two validations
+    best_score: float | None  # on validation so far
 
     @property
     def done(self) -> bool:
@@ -43,10 +36,6 @@ class Training(Protocol):
     @property
     def best(self) -> Any:
         """The fitted model of the best validation so far."""
-
-    @property
-    def best_score(self) -> float | None:
-        """Its validation score; None before the first one."""
 
     def run(self, until: int, validate: Judge | None = None, progress: Progress = silent) -> object:
         """Go on up to this epoch."""
