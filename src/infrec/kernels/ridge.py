@@ -184,18 +184,18 @@ class Factor:
     upper: Float[np.ndarray, "n n"]
     shift: float
 
-    def solve(self, y: Float[np.ndarray, "n m"] | sp.csr_array) -> Float[np.ndarray, "n m"]:
+    def solve(self, y: sp.csr_array) -> Float[np.ndarray, "n m"]:
         """(K + shift · I)⁻¹ Y in C order.
 
-        A sparse Y with many columns is cheaper through the explicit inverse, which uses the factor up: 2/3 n³
+        Y with many columns is cheaper through the explicit inverse, which uses the factor up: 2/3 n³
         for the inverse and one sparse product, instead of 2 n² m.
         """
         n, m = y.shape
-        if sp.issparse(y) and n * n / 3 + _SPARSE_COST * y.nnz < n * m:
+        if n * n / 3 + _SPARSE_COST * y.nnz < n * m:
             result = times_sparse(self.inverse(), y)
         else:
             (potrs,) = lapack.get_lapack_funcs(("potrs",), (self.upper,))
-            right = np.array(y.toarray() if sp.issparse(y) else y, dtype=self.upper.dtype, order="F")
+            right = np.asfortranarray(y.toarray(), self.upper.dtype)
             result = np.ascontiguousarray(potrs(self.upper, right, lower=False, overwrite_b=True)[0])
         require_finite(result.sum(dtype=np.float64), n, str(self.upper.dtype))
         return result

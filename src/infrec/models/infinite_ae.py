@@ -32,9 +32,8 @@ from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
-from infrec.kernels import devices, gram, nystrom, ridge
+from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge
 from infrec.kernels.collectives import Team
-from infrec.kernels.ntk import NTK
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explainable, contributions
 from infrec.models.state import Fitted, State
@@ -77,9 +76,9 @@ class InfiniteAESettings(Settings):
     seed: int = setting(42, "seed of that choice", least=0)
 
     @property
-    def kernel(self) -> NTK:
+    def kernel(self) -> Kernel:
         """Θ between users."""
-        return NTK(self.depth)
+        return kernel_of(self.depth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,7 +373,7 @@ class InfiniteAE(Explainable):
         )
 
 
-def _mean_diagonal(interactions: Interactions, kernel: NTK) -> float:
+def _mean_diagonal(interactions: Interactions, kernel: Kernel) -> float:
     """tr K / n."""
     diagonal = kernel.diagonal(gram.squared_norms(interactions.matrix), d=interactions.n_items)
     return float(np.mean(diagonal, dtype=np.float64))
