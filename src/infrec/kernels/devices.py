@@ -24,6 +24,7 @@ from infrec.kernels.device_arrays import compiled
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin", "libtpu")
 _ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and on an accelerator
 _WORTH_IT = 2048  # rows; below, starting an accelerator takes longer than the solve on the CPU
+_RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays between processes
 _ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
 
 # Seconds of compiling from which the result is kept: ours take tenths of one, and there are dozens of them.
@@ -220,19 +221,33 @@ def exact_fit(n: int, items: int, *, itemsize: int = 4) -> int:
 
 
 def nystrom_fit(
-    centres: int, items: int, *, rows: int | None = None, itemsize: int = 4, alphas: int = 2, kept: int = 0
+    centres: int,
+    items: int,
+    *,
+    rows: int | None = None,
+    itemsize: int = 4,
+    alphas: int = 2,
+    kept: int = 0,
+    processes: int = 1,
+    stored: int = 0,
 ) -> int:
-    """Bytes of a Nyström fit, the same however many rows pass by.
+    """Bytes of a Nyström fit in one of several processes, the same however many rows pass by.
 
-    Always: the centres' factor and the two sums in float64, the factor again in the fit's own precision. In
-    the pass: a block's kernel and its product. In the solve: the system and two blocks of columns in float64,
-    `alphas` dual matrices, and the `kept` kernel rows of validation users.
+    Always: the centres' factor and the two sums in float64, of this process's share of the items, the factor
+    again in the fit's own precision. In the pass: a block's kernel and its product, what is exchanged at a
+    time, and `stored` interactions as they are read. In the solve: the system and two blocks of columns in
+    float64, `alphas` dual matrices, and the `kept` kernel rows of validation users. In the end, with several
+    processes: α of all items.
     """
-    square, wide = centres * centres, centres * items
-    block = min(nystrom.block_size(centres), rows or nystrom.block_size(centres))
-    one_pass = itemsize * (square + block * centres)
-    solve = 8 * (square + 2 * centres * min(items, 2048)) + itemsize * (alphas * wide + kept * centres)
-    return 8 * (2 * square + wide) + itemsize * square + max(one_pass, solve)
+    several, square = processes > 1, centres * centres
+    own, block = centres * (-(-items // processes)), nystrom.block_size(centres)
+    block = min(block, rows or block)
+    one_pass = itemsize * (square + block * centres) + 40 * stored
+    one_pass += several * 4 * itemsize * centres * min(items, 1024)
+    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
+    solve += itemsize * (alphas * own + kept * centres)
+    last = several * itemsize * (own + centres * items)
+    return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + several * _RUNTIME
 
 
 def nystrom_on_device(centres: int, items: int, *, block: int) -> int:

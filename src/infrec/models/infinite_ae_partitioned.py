@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 HIDDEN = 0.2  # of a judge's interactions
 _ENOUGH = 1000  # judges; or half of those there could be, where that is less
-_RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays between processes
 _JUDGED = 512  # judges whose scores exist at a time, on all processes together
 
 
@@ -93,11 +92,12 @@ class _Fit:
         self._set_judges(judges)
         centres = len(self.centre_rows) if self.given is None else self.given.n_users
         machine.require_memory(
-            memory_needed(
+            devices.nystrom_fit(
                 centres,
                 self.items,
                 processes=team.count,
                 itemsize=np.dtype(s.dtype).itemsize,
+                alphas=2 if self.most_judges else 1,
                 kept=self.most_judges,
                 rows=max((facts["users"] for facts in dataset.partitions), default=0),
                 stored=max((facts["rows"] for facts in dataset.partitions), default=0),
@@ -293,32 +293,6 @@ class _Fit:
         rounds = self._rounds(sums.features.block, judges=True)
         for rows, sign in ((self._shown, -1), (self.judged.__getitem__, 1)):
             sums.add_all(((some, some) for some in map(rows, self.parts)), rounds=rounds, sign=sign)
-
-
-def memory_needed(
-    centres: int,
-    items: int,
-    *,
-    processes: int = 1,
-    itemsize: int = 4,
-    kept: int = 0,
-    rows: int = 0,
-    stored: int = 0,
-) -> int:
-    """Bytes of a fit from partitions in one of several processes, the same however many partitions there are.
-
-    Those of `devices.nystrom_fit`, with this process's share of the items and `kept` kernel rows of its
-    judges; what is exchanged at a time; a partition of `rows` users and `stored` interactions as it is read.
-    """
-    square, own = centres * centres, centres * (-(-items // processes))
-    block = min(nystrom.block_size(centres), rows or nystrom.block_size(centres))
-    several = processes > 1
-    exchanged = 4 * itemsize * centres * min(items, 1024) if several else 0
-    one_pass = itemsize * (square + block * centres) + exchanged + 40 * stored
-    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
-    solve += itemsize * ((2 if kept else 1) * own + kept * centres)
-    last = itemsize * (own + centres * items) if several else 0
-    return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + several * _RUNTIME
 
 
 def _inside(users: NDArray[Any], facts: Any) -> NDArray[Any]:
