@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,8 @@ def _fit(
     with watch("save"):
         read = model.about["read"]
         processes = everybody(team, read | {"start_rss_mb": before, "peak_rss_mb": machine.peak_rss_mb()})
-        model = model.with_about(processes=processes, launcher=here.launcher)
+        about = {**model.about, "processes": processes, "launcher": here.launcher}
+        model = model.with_fit(replace(model.fitted, about=about))
         if here.index == 0:
             model.save(out)
         _part(team, here)

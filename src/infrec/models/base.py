@@ -1,11 +1,23 @@
-"""The contract of every model: fit, score, recommend, similar, save, load, and a declared search space."""
+"""The contract of every model: fit, score, recommend, similar, save, load, and a declared search space.
+
+A fitted model is a value: settings, log and state, which no later fit changes.
+
+    @dataclass(frozen=True, eq=False)
+    class EASEState(State):
+        weights: NDArray[np.float32] = stored("items", "items")
+
+A state says which of its arrays are saved, and of which shape they are read again. Beside them a saved model
+has settings and candidates in its manifest, ids and histories as Parquet; see `infrec.artifacts`.
+"""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -16,20 +28,61 @@ from numpy.typing import NDArray
 
 from infrec import artifacts
 from infrec.contents import Artifact
-from infrec.data import Interactions
-from infrec.errors import (
-    ArtifactError,
-    DataError,
-    InfrecError,
-    NotFittedError,
-    SolveError,
-)
+from infrec.data import Interactions, Vocabulary
+from infrec.data.interactions import canonical
+from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models.lists import Lists
-from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import Candidate
 from infrec.search.tunable import Tunable
 from infrec.search.tune import tune
+from infrec.settings import Settings
+
+
+def stored(*shape: str) -> Any:
+    """Declare a field of a state that is saved as an array of its name.
+
+    Args:
+        shape: The length of each axis: "users", "items" or the name of a setting.
+    """
+    return field(metadata={"shape": shape})
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The numbers that a model learnt from a log; some need nothing beside the log itself."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays to save, by name."""
+        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.metadata}
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: Settings, log: Interactions) -> Self:
+        """The state from what `arrays` gave, after checking that it fits the settings and the log."""
+        lengths = {"users": log.n_users, "items": log.n_items, **settings.to_dict()}
+        shapes = {one.name: one.metadata["shape"] for one in dataclasses.fields(cls) if one.metadata}
+        return cls(
+            **{name: artifact.array(name, *(lengths[axis] for axis in axes)) for name, axes in shapes.items()}
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Result of a fit.
+
+    Args:
+        settings: The settings in use; none of them is "auto".
+        log: The log that the model knows: its vocabularies and histories.
+        state: What was learnt.
+        about: What the model decided by itself, and why.
+        candidates: The settings that were tried.
+    """
+
+    settings: Any
+    log: Interactions
+    state: Any
+    about: dict[str, Any] = field(default_factory=dict)
+    candidates: Sequence[Candidate] = ()
 
 
 class Recommender(Tunable, Lists):
@@ -102,14 +155,6 @@ class Recommender(Tunable, Lists):
 
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
         return self.with_fit(replace(self.fitted, candidates=list(candidates)))
-
-    def with_about(self, **facts: Any) -> Self:
-        """The fitted model with more facts about how it was made.
-
-        Args:
-            facts: Facts by name.
-        """
-        return self.with_fit(replace(self.fitted, about=self.about | facts))
 
     # ---- scores --------------------------------------------------------------------------------------------
     @property
@@ -186,8 +231,29 @@ class Recommender(Tunable, Lists):
         Args:
             path: The directory.
         """
-        facts = {"model": self.name, "settings": self.selected}
-        self.fitted.write(path, facts, self._arrays(), self._tables())
+        log, coo = self.log, self.log.matrix.tocoo(copy=False)
+        interactions = {
+            "row": pa.array(coo.row.astype(np.int32, copy=False)),
+            "column": pa.array(coo.col.astype(np.int32, copy=False)),
+        }
+        if log.weighted:
+            interactions["weight"] = pa.array(coo.data)
+        items = pa.table({"id": log.items.ids})
+        if log.item_info is not None:
+            for name in log.item_info.column_names:
+                items = items.append_column(f"info.{name}", log.item_info.column(name))
+        facts = {
+            "model": self.name,
+            "settings": self.selected,
+            "about": self.about,
+            "candidates": [dataclasses.asdict(candidate) for candidate in self.candidates],
+            "users": log.n_users,
+            "items": log.n_items,
+            "interactions": log.n_interactions,
+        }
+        users = pa.table({"id": log.users.ids})
+        tables = {"users": users, "items": items, "interactions": pa.table(interactions), **self._tables()}
+        artifacts.write(path, kind="model", manifest=facts, arrays=self._arrays(), tables=tables)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -214,7 +280,11 @@ class Recommender(Tunable, Lists):
             model = cls(**{name: value for name, value in settings.items() if name in names})
             if model.auto_settings:
                 raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
-            return model.with_fit(Fitted.read(artifact, model.settings, model._restore))
+            log = _log_of(artifact)
+            candidates = [_candidate(artifact, entry) for entry in artifact.manifest["candidates"]]
+            about = dict(artifact.manifest.get("about", {}))
+            state = model._restore(artifact, log)
+            return model.with_fit(Fitted(model.settings, log, state, about, candidates))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays to store beside settings and histories."""
@@ -247,3 +317,31 @@ class Recommender(Tunable, Lists):
         settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())
         fitted = "" if self._fitted is None else f", fitted on {self.log!r}"
         return f"{type(self).__name__}({settings}{fitted})"
+
+
+def _log_of(artifact: Artifact) -> Interactions:
+    """The log of a saved model, after checking it."""
+    users, items = Vocabulary(artifact.ids("users")), Vocabulary(artifact.ids("items"))
+    shape = (len(users), len(items))
+    row, column = (
+        artifact.inside(f"column {name!r}", artifact.column("interactions", name, "i"), below)
+        for name, below in zip(("row", "column"), shape, strict=True)
+    )
+    weights = artifact.weights("interactions", default=True)
+    matrix = canonical(sp.csr_array((weights, (row, column)), shape=shape))
+    artifact.agree(users=shape[0], items=shape[1], interactions=matrix.nnz)
+    if not matrix.nnz:
+        raise artifact.unsound("it has no interactions")
+    return Interactions(matrix, users, items, item_info=artifact.about_items())
+
+
+def _candidate(artifact: Artifact, entry: Any) -> Candidate:
+    """One candidate from the manifest, after checking its numbers and words."""
+    candidate = Candidate(**entry)
+    numbers = [candidate.seconds, *(score for _, score in candidate.rungs)]
+    for number in numbers if candidate.score is None else [*numbers, candidate.score]:
+        artifact.checked_number("a candidate's score or time", number, least=-math.inf)
+    words = [word for word in (candidate.error, candidate.dropped) if word is not None]
+    if not isinstance(candidate.settings, Mapping) or not all(isinstance(word, str) for word in words):
+        raise artifact.unsound("a candidate is not told as infrec does")
+    return candidate

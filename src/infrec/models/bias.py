@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
+from infrec.models.base import Fitted
 from infrec.models.gradient_model import GradientModel, GradientState, Program
-from infrec.models.state import Fitted
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Auto, Settings, setting
 

@@ -22,8 +22,7 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError
-from infrec.models.base import Recommender
-from infrec.models.state import Fitted, State
+from infrec.models.base import Fitted, Recommender, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import early_stopping
 from infrec.search.tunable import Strategy

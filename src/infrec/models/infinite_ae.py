@@ -34,9 +34,9 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge
 from infrec.kernels.collectives import Team
+from infrec.models.base import Fitted, State
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explainable, contributions
-from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES
 from infrec.settings import AUTO, Auto, Settings, setting

@@ -29,8 +29,8 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.collectives import Team
+from infrec.models.base import Fitted
 from infrec.models.centres import choose_rows
-from infrec.models.state import Fitted
 from infrec.progress import Progress, silent
 from infrec.search import criterion
 from infrec.search.criterion import Candidate

@@ -26,11 +26,11 @@ from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.models import centres
+from infrec.models.base import Fitted, State
 from infrec.models.explanation import Contributions, Explainable
 from infrec.models.infinite_ae import DEEPEST, InfiniteAE, InfiniteAEState
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial
-from infrec.models.state import Fitted, State
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from infrec.contents import Artifact
 from infrec.data import Interactions
+from infrec.models.base import Fitted
 from infrec.models.gradient_model import (
     DROPOUT,
     DropoutSettings,
@@ -26,7 +27,6 @@ from infrec.models.gradient_model import (
     GradientState,
     width_of,
 )
-from infrec.models.state import Fitted
 from infrec.settings import setting
 
 if TYPE_CHECKING:
