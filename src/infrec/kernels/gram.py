@@ -11,7 +11,6 @@ items: up to `FEW` rows never go through BLAS.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -99,16 +98,46 @@ def kernel_matrix(
         y: Other rows; without them the result is between the rows of `x`: symmetric, with the exact diagonal.
         dtype: Of the products and of the result.
     """
-    dtype = np.dtype(dtype)
-    d = x.shape[1]
+    dtype, symmetric, d = np.dtype(dtype), y is None, x.shape[1]
     xx = squared_norms(x, dtype)
     yy = xx if y is None else squared_norms(y, dtype)
+    x = sp.csr_array(x, dtype=dtype)
+    y = x if y is None else sp.csr_array(y, dtype=dtype)
+    out = np.empty((x.shape[0], y.shape[0]), dtype)
+    everything = slice(0, out.shape[1])
+    full_x, full_y = (part.nnz > DENSE * part.shape[0] * part.shape[1] for part in (x, y))
+    by_blas = full_x and full_y and x.shape[0] > FEW
 
-    def block(products: NDArray[Any], rows: slice, columns: slice) -> NDArray[Any]:
+    def elementwise(products: NDArray[Any], rows: slice, columns: slice) -> NDArray[Any]:
         return kernel.from_gram(products, xx[rows], yy[columns], d=d)
 
-    out = _blocks(x, y, dtype, block)
-    if y is None:
+    def strip(start: int) -> None:
+        some = slice(start, min(start + step, out.shape[0]))
+        out[some] = elementwise(out[some], some, everything)
+
+    def columns(start: int) -> None:  # the sparse side is x: blocks of y's rows are made dense
+        some = slice(start, min(start + step, out.shape[1]))
+        products = x @ np.ascontiguousarray(y[some].toarray().T)
+        out[:, some] = elementwise(products, slice(0, out.shape[0]), some)
+
+    def rows(start: int) -> None:  # without another matrix, half of the products are computed
+        some = slice(start, start + step)
+        stop = min(some.stop, out.shape[1]) if symmetric else out.shape[1]
+        end = y.indptr[stop]  # y[:stop], without copying it
+        before = sp.csr_array((y.data[:end], y.indices[:end], y.indptr[: stop + 1]), shape=(stop, d))
+        products = (before @ np.ascontiguousarray(x[some].toarray().T)).T
+        out[some, :stop] = elementwise(products, some, slice(0, stop))
+
+    if by_blas:
+        np.matmul(x.toarray(), y.toarray().T, out=out)
+        step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
+    else:
+        step = _width(d, dtype)
+    block = strip if by_blas else columns if full_y else rows
+    in_parallel(block, range(0, out.shape[1] if block is columns else out.shape[0], step))
+    if symmetric:
+        if block is rows:
+            mirror(out.T)
         np.fill_diagonal(out, kernel.diagonal(xx, d=d))
     return out
 
@@ -218,53 +247,6 @@ def mirror(a: Float[np.ndarray, "n n"]) -> None:
         a[stop:, start:stop] = a[start:stop, stop:].T
 
     in_parallel(block, range(0, n, step))
-
-
-def _blocks(
-    x: sp.csr_array,
-    y: sp.csr_array | None,
-    dtype: np.dtype[Any],
-    elementwise: Callable[[NDArray[Any], slice, slice], NDArray[Any]],
-) -> NDArray[Any]:
-    """All products, block by block, each through a function of them; without `y`, half are computed."""
-    symmetric = y is None
-    x = sp.csr_array(x, dtype=dtype)
-    y = x if y is None else sp.csr_array(y, dtype=dtype)
-    out = np.empty((x.shape[0], y.shape[0]), dtype)
-    full_x, full_y = (part.nnz > DENSE * part.shape[0] * part.shape[1] for part in (x, y))
-    if full_x and full_y and x.shape[0] > FEW:
-        np.matmul(x.toarray(), y.toarray().T, out=out)
-        step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
-
-        def strip(start: int) -> None:
-            some = slice(start, min(start + step, out.shape[0]))
-            out[some] = elementwise(out[some], some, slice(0, out.shape[1]))
-
-        in_parallel(strip, range(0, out.shape[0], step))
-        return out
-    step = _width(x.shape[1], dtype)
-    if full_y:  # the sparse side is x: blocks of y's rows are made dense
-
-        def columns(start: int) -> None:
-            some = slice(start, min(start + step, out.shape[1]))
-            products = x @ np.ascontiguousarray(y[some].toarray().T)
-            out[:, some] = elementwise(products, slice(0, out.shape[0]), some)
-
-        in_parallel(columns, range(0, out.shape[1], step))
-        return out
-
-    def rows(start: int) -> None:
-        some = slice(start, start + step)
-        stop = min(some.stop, out.shape[1]) if symmetric else out.shape[1]
-        end = y.indptr[stop]  # y[:stop], without copying it
-        before = sp.csr_array((y.data[:end], y.indices[:end], y.indptr[: stop + 1]), shape=(stop, y.shape[1]))
-        products = (before @ np.ascontiguousarray(x[some].toarray().T)).T
-        out[some, :stop] = elementwise(products, some, slice(0, stop))
-
-    in_parallel(rows, range(0, out.shape[0], step))
-    if symmetric:
-        mirror(out.T)
-    return out
 
 
 def _width(d: int, dtype: np.dtype[Any]) -> int:

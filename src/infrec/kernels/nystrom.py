@@ -198,13 +198,12 @@ class Sums:
 
     def solve(self, reg: float) -> Float[np.ndarray, "centres own"]:
         """α for a λ relative to the mean diagonal; any number of λ from the same sums."""
-        if not reg >= 0 or not np.isfinite(reg):
-            raise ConfigError(f"reg is {reg}; expected a finite number of 0 or more.")
         if not self.rows:
             raise ConfigError("there are no rows to solve on; expected at least one block.")
         features, mean = self.features, self.diagonal / self.rows
-        ridge.check_rows(features.rows, reg * mean, np.full(len(features), mean, features.dtype), reg)
-        alpha = self._solved(reg, reg * mean)
+        added = ridge.shift(np.array([mean]), reg=reg, scale="mean_diagonal")
+        ridge.check_rows(features.rows, added, np.full(len(features), mean, features.dtype), reg)
+        alpha = self._solved(reg, added)
         if not np.isfinite(alpha.sum(dtype=np.float64)):
             raise SolveError(f"the solve with {len(alpha)} centres overflowed; use a larger reg or float64.")
         return alpha

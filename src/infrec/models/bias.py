@@ -72,9 +72,12 @@ class BiasOnly(GradientModel):
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
         if self.settings.solver == "epochs":
             return super()._fit(interactions, progress)
-        return Fitted(
-            replace(self.settings, epochs=1), interactions, GradientState(exact(interactions.matrix))
-        )
+        n, d = interactions.matrix.shape
+        everybody = float(interactions.matrix.sum(dtype=np.float64)) / (n * d)
+        columns = np.asarray(interactions.matrix.sum(axis=0, dtype=np.float64)).ravel() / n
+        # a and c of least squares; b_u = (mean of the row) − a needs no storing
+        found = {"all": np.array([everybody], np.float32), "items": (columns - everybody).astype(np.float32)}
+        return Fitted(replace(self.settings, epochs=1), interactions, GradientState(found))
 
     def _size(self, log: Interactions) -> int:
         return log.n_users + log.n_items
@@ -101,11 +104,3 @@ class BiasOnly(GradientModel):
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
         """An item has nothing but its bias: the others, highest first."""
         return self.parameters["items"]
-
-
-def exact(matrix: sp.csr_array) -> dict[str, NDArray[np.float32]]:
-    """The least-squares a and c of the whole matrix; b_u = (mean of the row) − a needs no storing."""
-    n, d = matrix.shape
-    everybody = float(matrix.sum(dtype=np.float64)) / (n * d)
-    columns = np.asarray(matrix.sum(axis=0, dtype=np.float64)).ravel() / n
-    return {"all": np.array([everybody], np.float32), "items": (columns - everybody).astype(np.float32)}

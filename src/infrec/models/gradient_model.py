@@ -298,9 +298,15 @@ class GradientModel(Recommender, Trainable):
         )
 
     def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
-        return GradientState(
-            {name: artifact.array(name, *shape) for name, shape in self._shapes(log).items()}
-        )
+        shapes = self._shapes(log)
+        if "users" in artifact.arrays:  # of a model that knows its training users
+            shapes["users"] = (log.n_users, self._user_width)
+        return GradientState({name: artifact.array(name, *shape) for name, shape in shapes.items()})
+
+    @property
+    def _user_width(self) -> int:
+        """Numbers that are learnt for a training user."""
+        return int(self.selected.get("latent", 0))
 
 
 def widened(array: NDArray[Any], *shape: int) -> NDArray[np.float32]:

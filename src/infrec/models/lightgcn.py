@@ -23,7 +23,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.kernels import gram
 from infrec.models.gradient_model import (
@@ -32,7 +31,6 @@ from infrec.models.gradient_model import (
     Embeddings,
     GradientModel,
     GradientSettings,
-    GradientState,
     widened,
     width_of,
 )
@@ -195,12 +193,6 @@ class LightGCN(GradientModel):
         latent = self.settings.latent
         vectors = dict.fromkeys(("items", "spread"), (log.n_items, latent))
         return {**vectors, "mean": (latent,), "degree": (log.n_items,)}
-
-    def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
-        state = super()._restore(artifact, log)
-        if "users" in artifact.arrays:
-            state.parameters["users"] = artifact.array("users", log.n_users, self.settings.latent)
-        return state
 
     @property
     def knows_users(self) -> bool:

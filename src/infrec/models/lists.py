@@ -173,10 +173,8 @@ class Lists(Scorer):
             k: Length of the list.
         """
         _check_length(k)
-        (at,) = self.log.items.positions([item])
-        if at < 0:
-            raise DataError(f"the item {item!r} is not among the {self.log.n_items:,} items of the model.")
-        values = np.asarray(self._similarity(int(at)), dtype=np.float32)[None, :]
+        at = item_column(self.log, item)
+        values = np.asarray(self._similarity(at), dtype=np.float32)[None, :]
         allowed = np.ones(values.shape[1], bool)
         allowed[at] = False
         best = top_k(values, min(k, values.shape[1]), only=allowed)[0]
@@ -187,6 +185,14 @@ class Lists(Scorer):
             "score": pa.array(values[0, best], pa.float32()),
         }
         return _with_titles(self.log, table, best)
+
+
+def item_column(log: Interactions, item: object) -> int:
+    """The column of an item, by its id."""
+    (at,) = log.items.positions([item])
+    if at < 0:
+        raise DataError(f"the item {item!r} is not among the {log.n_items:,} items of the model.")
+    return int(at)
 
 
 def _check_length(k: object) -> None:

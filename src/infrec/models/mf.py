@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from infrec.contents import Artifact
 from infrec.data import Interactions
-from infrec.models.base import Fitted
 from infrec.models.gradient_model import (
     DROPOUT,
     DropoutSettings,
@@ -109,10 +108,8 @@ class FoldsIn(GradientModel):
 
     def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
         state = super()._restore(artifact, log)
-        width = self.with_fit(Fitted(self.settings, log, state))._item_vectors().shape[1]
+        width = self._user_width
         state.parameters["fold"] = artifact.array("fold", width + 1, width)
-        if "users" in artifact.arrays:
-            state.parameters["users"] = artifact.array("users", log.n_users, width)
         return state
 
 

@@ -38,16 +38,20 @@ if TYPE_CHECKING:
 ANNEALING = 1000  # steps in which β reaches its cap
 
 
-def dense_layers(params: Mapping[str, Any], names: list[str], x: Any, tanh: Any) -> Any:
-    """x through layers with a tanh after each."""
-    for name in names:
-        x = tanh(x @ params[f"{name}.weight"] + params[f"{name}.bias"])
+def dense_layers(params: Mapping[str, Any], side: str, layers: int, x: Any, tanh: Any) -> Any:
+    """x through the hidden layers of a side, "encoder" or "decoder", with a tanh after each."""
+    for n in range(layers):
+        x = tanh(x @ params[f"{side}{n}.weight"] + params[f"{side}{n}.bias"])
     return x
 
 
-def layer_names(side: str, layers: int) -> list[str]:
-    """The names of the hidden layers of a side, "encoder" or "decoder"."""
-    return [f"{side}{n}" for n in range(layers)]
+def layer_shapes(items: int, hidden: int, layers: int, latent: int) -> dict[str, tuple[int, int]]:
+    """Numbers that go in and out of each layer, in their order."""
+    inner, names = [hidden] * layers, []
+    for side, last in (("encoder", "mean"), ("decoder", "out")):
+        names += [*(f"{side}{n}" for n in range(layers)), last]
+    shapes = [*pairwise([items, *inner, latent]), *pairwise([latent, *inner, items])]
+    return dict(zip(names, shapes, strict=True))
 
 
 @dataclass(frozen=True)
@@ -60,19 +64,13 @@ class Autoencoder(Program):
     layers: int
 
     def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        inner = [self.hidden] * self.layers
-        real = [log.n_items, *inner, self.latent], [self.latent, *inner, log.n_items]
-        room = [sizes.items, *inner, self.width], [self.width, *inner, sizes.items]
-        names = [*layer_names("encoder", self.layers), "mean"], [*layer_names("decoder", self.layers), "out"]
+        room = layer_shapes(sizes.items, self.hidden, self.layers, self.width)
         out: dict[str, np.ndarray] = {}
-        for side in range(2):
-            for at, name in enumerate(names[side]):
-                for each in (name, "spread") if name == "mean" else (name,):
-                    shape = real[side][at], real[side][at + 1]
-                    limit = np.sqrt(6 / sum(shape))  # Glorot
-                    weight = rng.uniform(-limit, limit, shape)
-                    out[f"{each}.weight"] = widened(weight, room[side][at], room[side][at + 1])
-                    out[f"{each}.bias"] = np.zeros(room[side][at + 1], np.float32)
+        for name, shape in layer_shapes(log.n_items, self.hidden, self.layers, self.latent).items():
+            for each in (name, "spread") if name == "mean" else (name,):
+                limit = np.sqrt(6 / sum(shape))  # Glorot
+                out[f"{each}.weight"] = widened(rng.uniform(-limit, limit, shape), *room[name])
+                out[f"{each}.bias"] = np.zeros(room[name][1], np.float32)
         return out
 
     def constants(self, sizes: Sizes, log: Interactions) -> Any:
@@ -121,12 +119,12 @@ class Autoencoder(Program):
         there = step.constants["latent"]
         length = jnp.sqrt(jnp.maximum((histories**2).sum(axis=1, keepdims=True), 1e-12))
         x = dropped(histories / length, hyper["dropout"], step.stream(streams[0]))
-        h = dense_layers(params, layer_names("encoder", self.layers), x, jnp.tanh)
+        h = dense_layers(params, "encoder", self.layers, x, jnp.tanh)
         mean = h @ params["mean.weight"] + params["mean.bias"]
         log_variance = h @ params["spread.weight"] + params["spread.bias"]
         noise = jax.random.normal(step.stream(streams[1]), mean.shape) * there
         z = mean + noise * jnp.exp(0.5 * log_variance)
-        h = dense_layers(params, layer_names("decoder", self.layers), z, jnp.tanh)
+        h = dense_layers(params, "decoder", self.layers, z, jnp.tanh)
         divergence = 0.5 * jnp.sum(there * (jnp.exp(log_variance) + mean**2 - 1 - log_variance), axis=1)
         return h @ params["out.weight"] + params["out.bias"], divergence
 
@@ -169,15 +167,9 @@ class MVAE(GradientModel):
 
     def _shapes(self, log: Interactions) -> dict[str, tuple[int, ...]]:
         """Of everything but the spread, which only training needs."""
-        items, s = log.n_items, self.settings
-        inner = [s.hidden] * s.layers
-        shapes: dict[str, tuple[int, ...]] = {}
-        for side, last, sizes in (
-            ("encoder", "mean", [items, *inner, s.latent]),
-            ("decoder", "out", [s.latent, *inner, items]),
-        ):
-            for name, shape in zip([*layer_names(side, s.layers), last], pairwise(sizes), strict=True):
-                shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[1:]}
+        s, shapes = self.settings, dict[str, tuple[int, ...]]()
+        for name, shape in layer_shapes(log.n_items, s.hidden, s.layers, s.latent).items():
+            shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[1:]}
         return shapes
 
     def represent(self, histories: sp.csr_array) -> NDArray[np.float32]:
@@ -189,12 +181,12 @@ class MVAE(GradientModel):
         p, layers = self.parameters, self.settings.layers
         length = np.sqrt(np.maximum(np.asarray((histories**2).sum(axis=1), np.float32).ravel(), 1e-12))
         x = sp.csr_array(sp.diags_array(1 / length) @ histories, dtype=np.float32)
-        h = dense_layers(p, layer_names("encoder", layers), x, np.tanh)
+        h = dense_layers(p, "encoder", layers, x, np.tanh)
         return h @ p["mean.weight"] + p["mean.bias"]
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         p = self.parameters
-        h = dense_layers(p, layer_names("decoder", self.settings.layers), self.represent(histories), np.tanh)
+        h = dense_layers(p, "decoder", self.settings.layers, self.represent(histories), np.tanh)
         return h @ p["out.weight"] + p["out.bias"]
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:

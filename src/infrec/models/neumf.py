@@ -170,23 +170,23 @@ class NeuMF(FoldsIn):
             shapes[f"bias{k}"] = shape[1:]
         return shapes
 
+    @property
+    def _user_width(self) -> int:
+        return 2 * width_of(self.settings.latent)
+
     def _item_vectors(self) -> NDArray[np.float32]:
         return np.hstack([self.parameters["items"], self.parameters["items_mlp"]])
 
     def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
-        users = self._vectors(histories, known)
-        width = users.shape[1] // 2
-        return self._all(users[:, :width], users[:, width:])
-
-    def _all(self, users: NDArray[np.float32], users_mlp: NDArray[np.float32]) -> NDArray[np.float32]:
         """By a compiled function where JAX is running already, as in training; else by numpy alone."""
-        layers, n_items = self.settings.layers, self.log.n_items
+        users = self._vectors(histories, known)
+        width, layers, n_items = users.shape[1] // 2, self.settings.layers, self.log.n_items
         out = np.empty((len(users), n_items), np.float32)
         compiled = "jax" in sys.modules
         params = self._padded() if compiled else self.parameters
         step = _BLOCK if compiled else max(1, _ENTRIES // (n_items * len(params["bias1"])))
         for at in range(0, len(users), step):
-            block = [each[at : at + step] for each in (users, users_mlp)]
+            block = np.split(users[at : at + step], [width], axis=1)
             if compiled:
                 block = [widened(each, step, each.shape[1]) for each in block]
                 scores = np.asarray(_compiled(layers)(params, block))
