@@ -17,6 +17,7 @@ from infrec.errors import ArtifactError, ConfigError, DataError, SolveError
 from infrec.kernels import devices
 from infrec.models import InfiniteAE
 from infrec.search import criterion
+from infrec.search.tune import best_first
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +166,7 @@ def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over(
     log = Interactions.from_csr(np.ones((4, 10), np.float32))
     prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
     model = InfiniteAE(centres=4).fit_prepared(PartitionedLog.open(tmp_path / "log"))
-    best = criterion.best_first(model.candidates)
+    best = best_first(model.candidates)
     assert [one.score for one in best] == [100, 100]
     assert best[0].settings["reg"] == 0 and "on all interactions" in (best[0].error or "")
     assert model.selected["reg"] == best[1].settings["reg"] == 5

@@ -314,11 +314,11 @@ class InfiniteAE(Explainable):
             team: The processes that fit together; only the first one has α afterwards.
             progress: Called while it works.
         """
-        from infrec.models import infinite_ae_partitioned
+        from infrec.models.infinite_ae_partitioned import PartitionedFit
 
         model = copy.copy(self)
         model._fitted = None
-        self._fitted = infinite_ae_partitioned.fit(model, dataset, team=team, progress=progress)
+        self._fitted = PartitionedFit(model, dataset, team or Team(), progress).run()
         return self
 
     def with_only_centres(self) -> Self:

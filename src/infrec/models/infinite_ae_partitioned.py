@@ -31,7 +31,7 @@ from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.collectives import Team
 from infrec.models.base import Fitted
 from infrec.models.centres import choose_rows
-from infrec.progress import Progress, silent
+from infrec.progress import Progress
 from infrec.search import criterion
 from infrec.search.criterion import Candidate
 from infrec.search.tune import NOTHING_HELD_OUT, first_solved
@@ -47,14 +47,9 @@ _ENOUGH = 1000  # judges; or half of those there could be, where that is less
 _JUDGED = 512  # judges whose scores exist at a time, on all processes together
 
 
-def fit(
-    model: InfiniteAE, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
-) -> Fitted:
-    """Fit ∞-AE; every process of the team calls it with the same model, and the first one has α."""
-    return _Fit(model, dataset, team or Team(), progress).run()
+class PartitionedFit:
+    """One fit of ∞-AE; every process of the team runs it with the same model, and the first one has α."""
 
-
-class _Fit:
     def __init__(self, model: InfiniteAE, dataset: PartitionedLog, team: Team, progress: Progress) -> None:
         self.model, self.dataset, self.team, self.progress = model, dataset, team, progress
         self.settings = model.settings
@@ -113,6 +108,7 @@ class _Fit:
         self.most_judges = max(sum(len(self.judges_in[number]) for number in share) for share in self.shares)
 
     def run(self) -> Fitted:
+        """Both readings, the choice of λ, and the solve."""
         centres = self._first_reading()
         candidates: list[Candidate] = []
         judged = self.judges > 0
@@ -122,6 +118,8 @@ class _Fit:
             if self.centres_judge:
                 del sums
                 self._set_judges(np.zeros(0, np.int64))
+                self.judged.clear()
+                self.held.clear()
                 sums = self._pass(centres.matrix)
             else:
                 self._make_whole(sums)

@@ -169,12 +169,6 @@ def cutoff(n_items: int) -> int:
     return min(100, max(1, n_items // 5))
 
 
-def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that were judged, the best one first; of equals the last, as everywhere."""
-    judged = [(one.score, at, one) for at, one in enumerate(candidates) if one.score is not None]
-    return [one for *_, one in sorted(judged, key=lambda entry: entry[:2], reverse=True)]
-
-
 def validate_alignment(train: Interactions, validation: Interactions, *, known_users: bool = True) -> None:
     """Both must be over the same items, and over the same users where rows are matched by number."""
     if validation.items != train.items:

@@ -20,7 +20,7 @@ from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.search.criterion import Candidate, Criterion, best_first, early_stopping, validate_alignment
+from infrec.search.criterion import Candidate, Criterion, early_stopping, validate_alignment
 from infrec.search.halving import halve
 from infrec.search.tunable import Tunable
 from infrec.splits import Split, inner_holdout
@@ -231,6 +231,12 @@ def _without_validation(
         return _fit(model, train, settings, progress), [Candidate(settings, error=NOTHING_HELD_OUT)]
     candidates = select(model, *inner, variants, progress=progress)[1]
     return first_solved(candidates, lambda settings: _fit(model, train, settings, progress)), candidates
+
+
+def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those that were judged, the best one first; of equals the last, as everywhere."""
+    judged = [(one.score, at, one) for at, one in enumerate(candidates) if one.score is not None]
+    return [one for *_, one in sorted(judged, key=lambda entry: entry[:2], reverse=True)]
 
 
 def first_solved(candidates: list[Candidate], fit: Callable[[Mapping[str, Any]], T]) -> T:
