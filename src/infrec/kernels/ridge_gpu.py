@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from infrec.kernels import gram, ridge
 from infrec.kernels.device_arrays import compiled, dense_rows, stored_tiles
-from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -54,7 +53,6 @@ class TiledRidge:
         tile: int | None = None,
         columns: int = COLUMNS,
         stays: bool = False,
-        progress: Progress = silent,
     ) -> None:
         """Compute the kernel.
 
@@ -65,7 +63,6 @@ class TiledRidge:
             columns: Items that are solved at a time.
             stays: Leave α on the device, padded with rows of 0: a search that looks at little of each
                 solution would wait longer for it to reach main memory than for its computation.
-            progress: Told how many rows of tiles there are.
         """
         import jax
         import jax.numpy as jnp
@@ -86,7 +83,6 @@ class TiledRidge:
         self._diagonal = jnp.zeros((self.tiles, self.tile, self.tile), jnp.float32)
         for i in range(self.tiles):
             self._k, self._diagonal = compute(self._k, self._diagonal, self._x, self._norms, i, self.tiles, n)
-            progress("kernel", i + 1, self.tiles)
         # Pairs of tiles below the diagonal, those of the last columns first: what is left after column k
         # is a beginning of this list.
         pairs = [(i, j) for j in reversed(range(self.tiles)) for i in range(j, self.tiles)]
