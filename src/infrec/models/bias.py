@@ -10,7 +10,7 @@ the logistic loss, it is the proxy of the sampler SVP-CF, which looks at it afte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -90,8 +90,8 @@ class BiasOnly(GradientModel):
         kept = super()._adopt(log, trained)
         return kept | {"all": kept["all"] + trained["users"][: log.n_users].mean()}
 
-    def _shapes(self, log: Interactions) -> dict[str, tuple[int, ...]]:
-        return {"all": (1,), "items": (log.n_items,)}
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
+        return ("all", (1,)), ("items", (log.n_items,))
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """The user's bias is that of their history; where it was trained, that of the mean user."""

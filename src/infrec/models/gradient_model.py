@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -184,15 +184,17 @@ class GradientModel(Recommender, Trainable):
 
     # ---- what a concrete model writes ----------------------------------------------------------------------
     @abstractmethod
-    def _shapes(self, log: Interactions) -> dict[str, tuple[int, ...]]:
-        """The shape of each parameter that scores need of anybody, and that is always stored."""
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
+        """Name and shape of each parameter that scores need of anybody, and that is always stored.
+
+        One after the other: the settings of a damaged file may promise more of them than there are.
+        """
 
     def _adopt(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
     ) -> dict[str, NDArray[Any]]:
         """The trainer's parameters that scores need, without their padding."""
-        shapes = self._shapes(log).items()
-        return {name: trained[name][tuple(slice(n) for n in shape)] for name, shape in shapes}
+        return {name: trained[name][tuple(slice(n) for n in shape)] for name, shape in self._shapes(log)}
 
     @abstractmethod
     def _size(self, log: Interactions) -> int:
@@ -298,10 +300,10 @@ class GradientModel(Recommender, Trainable):
         )
 
     def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
-        shapes = self._shapes(log)
+        parameters = {name: artifact.array(name, *shape) for name, shape in self._shapes(log)}
         if "users" in artifact.arrays:  # of a model that knows its training users
-            shapes["users"] = (log.n_users, self._user_width)
-        return GradientState({name: artifact.array(name, *shape) for name, shape in shapes.items()})
+            parameters["users"] = artifact.array("users", log.n_users, self._user_width)
+        return GradientState(parameters)
 
     @property
     def _user_width(self) -> int:

@@ -14,7 +14,7 @@ anybody is scored: a known user has an E_u⁽⁰⁾ of their own, a new one the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -189,10 +189,10 @@ class LightGCN(GradientModel):
         }
         return kept if log.synthetic_users else {"users": users / np.float32(k + 1), **kept}
 
-    def _shapes(self, log: Interactions) -> dict[str, tuple[int, ...]]:
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
         latent = self.settings.latent
-        vectors = dict.fromkeys(("items", "spread"), (log.n_items, latent))
-        return {**vectors, "mean": (latent,), "degree": (log.n_items,)}
+        yield from ((name, (log.n_items, latent)) for name in ("items", "spread"))
+        yield from (("mean", (latent,)), ("degree", (log.n_items,)))
 
     @property
     def knows_users(self) -> bool:

@@ -8,7 +8,7 @@ A user's bias and a global one would cancel in the pairwise loss and in every ra
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -140,8 +140,8 @@ class MF(FoldsIn):
         users = trained["users"][: log.n_users, : self.settings.latent]
         return {"users": users, **super()._adopt(log, trained)}
 
-    def _shapes(self, log: Interactions) -> dict[str, tuple[int, ...]]:
-        return {"items": (log.n_items, self.settings.latent), "bias": (log.n_items,)}
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
+        return ("items", (log.n_items, self.settings.latent)), ("bias", (log.n_items,))
 
     def _item_vectors(self) -> NDArray[np.float32]:
         return self.parameters["items"]

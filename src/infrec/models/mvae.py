@@ -7,9 +7,8 @@ The input is divided by its length and its items are dropped at random; β grows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -45,13 +44,12 @@ def dense_layers(params: Mapping[str, Any], side: str, layers: int, x: Any, tanh
     return x
 
 
-def layer_shapes(items: int, hidden: int, layers: int, latent: int) -> dict[str, tuple[int, int]]:
-    """Numbers that go in and out of each layer, in their order."""
-    inner, names = [hidden] * layers, []
-    for side, last in (("encoder", "mean"), ("decoder", "out")):
-        names += [*(f"{side}{n}" for n in range(layers)), last]
-    shapes = [*pairwise([items, *inner, latent]), *pairwise([latent, *inner, items])]
-    return dict(zip(names, shapes, strict=True))
+def layer_shapes(items: int, hidden: int, layers: int, latent: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Each layer, in their order: its name, and how many numbers go in and out."""
+    for side, into, last, out in (("encoder", items, "mean", latent), ("decoder", latent, "out", items)):
+        for n in range(layers):
+            yield f"{side}{n}", (into if n == 0 else hidden, hidden)
+        yield last, (hidden, out)
 
 
 @dataclass(frozen=True)
@@ -64,9 +62,9 @@ class Autoencoder(Program):
     layers: int
 
     def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        room = layer_shapes(sizes.items, self.hidden, self.layers, self.width)
+        room = dict(layer_shapes(sizes.items, self.hidden, self.layers, self.width))
         out: dict[str, np.ndarray] = {}
-        for name, shape in layer_shapes(log.n_items, self.hidden, self.layers, self.latent).items():
+        for name, shape in layer_shapes(log.n_items, self.hidden, self.layers, self.latent):
             for each in (name, "spread") if name == "mean" else (name,):
                 limit = np.sqrt(6 / sum(shape))  # Glorot
                 out[f"{each}.weight"] = widened(rng.uniform(-limit, limit, shape), *room[name])
@@ -165,12 +163,11 @@ class MVAE(GradientModel):
     def _size(self, log: Interactions) -> int:
         return 2 * log.n_items * self.settings.hidden
 
-    def _shapes(self, log: Interactions) -> dict[str, tuple[int, ...]]:
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
         """Of everything but the spread, which only training needs."""
-        s, shapes = self.settings, dict[str, tuple[int, ...]]()
-        for name, shape in layer_shapes(log.n_items, s.hidden, s.layers, s.latent).items():
-            shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[1:]}
-        return shapes
+        s = self.settings
+        for name, shape in layer_shapes(log.n_items, s.hidden, s.layers, s.latent):
+            yield from ((f"{name}.weight", shape), (f"{name}.bias", shape[1:]))
 
     def represent(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """μ(x): where the model places each history.

@@ -9,10 +9,9 @@ the item, so a user's scores for all items cost one addition each before the sec
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -155,20 +154,15 @@ class NeuMF(FoldsIn):
         users = np.hstack([trained["users"], trained["users_mlp"]])[: log.n_users]
         return {"users": users, **super()._adopt(log, trained)}
 
-    def _shapes(self, log: Interactions) -> dict[str, tuple[int, ...]]:
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
         n_items, width = log.n_items, width_of(self.settings.latent)
-        units = [max(1, width >> k) for k in range(self.settings.layers + 1)]
-        shapes: dict[str, tuple[int, ...]] = {
-            "items": (n_items, width),
-            "items_mlp": (n_items, width),
-            "bias": (n_items,),
-            "product": (width,),
-            "network": (units[-1],),
-        }
-        for k, shape in enumerate(pairwise(units), 1):
-            shapes |= dict.fromkeys(("user1", "item1") if k == 1 else (f"layer{k}",), shape)
-            shapes[f"bias{k}"] = shape[1:]
-        return shapes
+        yield from (("items", (n_items, width)), ("items_mlp", (n_items, width)), ("bias", (n_items,)))
+        yield "product", (width,)
+        for k in range(1, self.settings.layers + 1):
+            shape = max(1, width >> (k - 1)), max(1, width >> k)
+            yield from ((name, shape) for name in (("user1", "item1") if k == 1 else (f"layer{k}",)))
+            yield f"bias{k}", shape[1:]
+        yield "network", (max(1, width >> self.settings.layers),)
 
     @property
     def _user_width(self) -> int:
