@@ -33,7 +33,7 @@ from infrec.distillation.batches import UserBatches
 from infrec.distillation.leave_one_out import LeaveOneOutTargets
 from infrec.distillation.settings import DistillSettings
 from infrec.errors import InfrecError
-from infrec.kernels import ntk
+from infrec.kernels.ntk import NTK
 from infrec.splits import Split, holdout
 
 
@@ -97,7 +97,7 @@ def plain_step(config: DistillSettings, train: Interactions, sizes: Any) -> Call
         return soft + jax.lax.stop_gradient(hard - soft)
 
     def kernel(a: Any, b: Any) -> Any:
-        return ntk.from_gram(a @ b.T, (a * a).sum(1), (b * b).sum(1), d=d, xp=jnp)
+        return NTK().from_gram(a @ b.T, (a * a).sum(1), (b * b).sum(1), d=d)
 
     def loss(logits: Any, x: Any, key: Any) -> Any:
         x_hat = summary(logits, key)

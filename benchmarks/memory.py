@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from infrec import machine
-from infrec.kernels import devices, ridge_gpu
+from infrec.kernels import devices, nystrom, ridge_gpu
 
 USERS, ITEMS = 9_000, 4_000
 CENTRES = 3_000
@@ -91,7 +91,7 @@ def nystrom_accelerator() -> tuple[int, Callable[[], Any]]:
 
     split = made(40_000)
     model = InfiniteAE(solver="nystrom", centres=8_000, reg=5)
-    needed = devices.nystrom_on_device(8_000, ITEMS, block=devices.nystrom_block(8_000))
+    needed = devices.nystrom_on_device(8_000, ITEMS, block=nystrom.block_size(8_000))
     return needed, lambda: model.fit(split.train)
 
 

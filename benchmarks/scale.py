@@ -84,9 +84,10 @@ def exact(arguments: argparse.Namespace) -> dict[str, Any]:
     if devices.device() is None:
         seconds, _ = timed(lambda: InfiniteAE(reg=REG, solver="exact").fit(log))
         return {**shape(log), "fit": seconds}
+    from infrec.kernels.ntk import NTK
     from infrec.kernels.ridge_gpu import TiledRidge
 
-    built, held = timed(lambda: TiledRidge(x))
+    built, held = timed(lambda: TiledRidge(x, NTK()))
     added = ridge.shift(held.diagonal, reg=REG, scale="mean_diagonal")
     rounds = []
     for _ in range(2):

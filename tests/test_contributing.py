@@ -18,6 +18,7 @@ from infrec.data import Interactions, datasets
 from infrec.errors import ConfigError, DataError
 from infrec.evaluation import evaluate
 from infrec.models import PopRec
+from infrec.registry import MODELS, Model
 from infrec.splits import holdout
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -51,7 +52,8 @@ def test_the_model_is_chosen_saved_and_better_than_popularity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_log: Interactions
 ) -> None:
     made = example("model", tmp_path, monkeypatch)
-    monkeypatch.setitem(models._REGISTRY, "item-cosine", (made.__name__, "ItemCosine"))
+    entry = Model(made.__name__, "ItemCosine", "Item cosine", 3, "o")
+    monkeypatch.setitem(MODELS, "item-cosine", entry)
     split = holdout(small_log, seed=42)
     model = models.create("item-cosine").fit(split.train, validation=split.val)
     assert model.selected["shrink"] in (1, 10, 100) and len(model.candidates) == 3

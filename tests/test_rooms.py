@@ -12,6 +12,7 @@ import infrec
 SOURCE = Path(infrec.__file__).parent
 GROUND_FLOOR = (
     "errors",
+    "registry",
     "settings",
     "randomness",
     "progress",

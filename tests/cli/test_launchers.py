@@ -7,7 +7,7 @@ import pytest
 from infrec.cli.distributed import join
 from infrec.cli.launchers import Place, first_host, place
 from infrec.errors import ConfigError
-from infrec.kernels.collectives import SingleProcess
+from infrec.kernels.collectives import Team
 
 SLURM = {
     "SLURM_JOB_ID": "1207",
@@ -90,4 +90,4 @@ def test_what_cannot_be(environment: dict, asked: dict, words: str) -> None:
 
 
 def test_one_process_needs_no_runtime() -> None:
-    assert isinstance(join(Place(0, 1)), SingleProcess)
+    assert type(join(Place(0, 1))) is Team

@@ -14,8 +14,10 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.data.sources import TableSource
 from infrec.data.synthetic import generate
 from infrec.errors import ArtifactError, ConfigError, DataError, SolveError
-from infrec.models import InfiniteAE, infinite_ae_partitioned
+from infrec.kernels import devices
+from infrec.models import InfiniteAE
 from infrec.search import criterion
+from infrec.search.tune import best_first
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +123,7 @@ def test_memory_does_not_grow_with_the_log_and_the_estimate_holds(tmp_path: Path
         finally:
             tracemalloc.stop()
         most = max(dataset.partitions, key=lambda facts: facts["rows"])
-        needed = infinite_ae_partitioned.memory_needed(500, 1_000, rows=most["users"], stored=most["rows"])
+        needed = devices.nystrom_fit(500, 1_000, rows=most["users"], alphas=1, stored=most["rows"])
     assert peaks[1] < 1.15 * peaks[0]
     assert 0.8 < needed / peaks[1] < 1.25
 
@@ -164,7 +166,7 @@ def test_a_reg_that_only_a_part_of_the_log_allows_is_passed_over(
     log = Interactions.from_csr(np.ones((4, 10), np.float32))
     prepare(TableSource(log.to_table(), "log"), tmp_path / "log")
     model = InfiniteAE(centres=4).fit_prepared(PartitionedLog.open(tmp_path / "log"))
-    best = criterion.best_first(model.candidates)
+    best = best_first(model.candidates)
     assert [one.score for one in best] == [100, 100]
     assert best[0].settings["reg"] == 0 and "on all interactions" in (best[0].error or "")
     assert model.selected["reg"] == best[1].settings["reg"] == 5

@@ -9,7 +9,8 @@ from infrec.data import Interactions
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import PopRec
-from infrec.search.criterion import Candidate, Criterion, Metric, best_first, draw_judges, early_stopping
+from infrec.search.criterion import Candidate, Criterion, Metric, draw_judges, early_stopping
+from infrec.search.tune import best_first
 from infrec.splits import Split, holdout
 
 

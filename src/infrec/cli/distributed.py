@@ -17,6 +17,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -29,7 +30,7 @@ from infrec import artifacts, machine
 from infrec.checkpoints import asked_to_stop
 from infrec.cli import console, launchers, options
 from infrec.errors import InfrecError
-from infrec.kernels.collectives import JaxProcesses, SingleProcess, Team, lost
+from infrec.kernels.collectives import JaxProcesses, Team, lost
 from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def _fit(
     with watch("save"):
         read = model.about["read"]
         processes = everybody(team, read | {"start_rss_mb": before, "peak_rss_mb": machine.peak_rss_mb()})
-        model = model.with_about(processes=processes, launcher=here.launcher)
+        about = {**model.about, "processes": processes, "launcher": here.launcher}
+        model = model.with_fit(replace(model.fitted, about=about))
         if here.index == 0:
             model.save(out)
         leave(team, here)
@@ -159,7 +161,7 @@ def _distill(
 # ---- the other processes -----------------------------------------------------------------------------------
 def join(here: launchers.Place, progress: Progress = silent) -> Team:
     """Meet the other processes (`jax.distributed`); before anything else of JAX is used."""
-    team: Team = SingleProcess()
+    team = Team()
     if here.count > 1:
         import jax
 

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from infrec.errors import MemoryBudgetError
 from infrec.kernels import device_arrays
-from infrec.kernels.collectives import JaxProcesses, SingleProcess, Team
+from infrec.kernels.collectives import JaxProcesses, Team
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def count() -> int:
 @cache
 def team() -> Team:
     """The processes that share the work."""
-    return JaxProcesses() if jax.process_count() > 1 else SingleProcess()
+    return JaxProcesses() if jax.process_count() > 1 else Team()
 
 
 @cache

@@ -187,4 +187,4 @@ def _products(rows: sp.csr_array, weight: NDArray[np.float32]) -> NDArray[np.flo
 
 
 def _inverse(products: NDArray[np.float32], reg: float) -> NDArray[np.float32]:
-    return np.ascontiguousarray(ridge.factorise(products, reg=reg, scale="absolute").inverse(consume=True))
+    return np.ascontiguousarray(ridge.factorise(products, reg=reg, scale="absolute").inverse())

@@ -32,8 +32,7 @@ import numpy as np
 
 from infrec.distillation import batches, counter_noise
 from infrec.distillation.batches import Users
-from infrec.kernels.gram import Kernel
-from infrec.kernels.ntk import NTK
+from infrec.kernels import Kernel, kernel_of
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt32
@@ -51,7 +50,7 @@ class Form(NamedTuple):
     hidden: float = 0.0
     sharpness: float = 1.0  # scores are multiplied by it in the softmax
     user_power: float = 0.0  # a user's loss is divided by (number of targets) ** user_power
-    kernel: Kernel = NTK()
+    kernel: Kernel = kernel_of(depth=1)
     precision: str = "default"  # of the two large products with real users
 
 

@@ -18,7 +18,7 @@ from infrec.errors import ConfigError, DataError
 from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from infrec.kernels.ntk import NTK
+    from infrec.kernels import Kernel
 
 Mode = Literal["discrete", "soft", "published"]
 Start = Literal["popularity", "users", "summary"]
@@ -125,11 +125,11 @@ class DistillSettings(Settings):
         return cls(**base | changes)
 
     @property
-    def kernel(self) -> NTK:
+    def kernel(self) -> Kernel:
         """Θ between users."""
-        from infrec.kernels.ntk import NTK
+        from infrec.kernels import kernel_of
 
-        return NTK(self.depth)
+        return kernel_of(self.depth)
 
     def __post_init__(self) -> None:
         super().__post_init__()

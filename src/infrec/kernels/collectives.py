@@ -19,70 +19,54 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from infrec.errors import InfrecError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from numpy.typing import NDArray
 
 _COLUMNS = 1024  # of ZᵀY exchanged at a time: what travels is held several times on the way
 _TOTAL_BYTES = 1 << 25  # of a sum over all processes that travel at a time
 
 
-class Team(Protocol):
-    """The processes of one fit. Each calls the same methods in the same order; that is all they agree on."""
+class Team:
+    """The processes of one fit, here one alone: nothing travels, and JAX is not needed.
 
-    count: int
-    index: int
-
-    def width(self, columns: int) -> int:
-        """Columns exchanged at a time; each process owns an equal part of them."""
-
-    def exchange(self, share: Float[np.ndarray, "centres width"]) -> Float[np.ndarray, "centres own"]:
-        """The sum over all processes of the columns that this one owns, in float64."""
-
-    def all_sum(self, values: Float[np.ndarray, "*s"]) -> Float[np.ndarray, "*s"]:
-        """The sum over all processes, in float64, the same bits on each."""
-
-    def concatenate(self, values: NDArray[Any]) -> NDArray[Any]:
-        """One-dimensional arrays of any lengths, one after the other in the order of the processes."""
-
-    def scorer(self, alpha: Float[np.ndarray, "centres own"], columns: int) -> Callable[..., NDArray[Any]]:
-        """A function from kernel rows, as many on every process, to these rows' scores for all columns."""
-
-    def gather_to_first(self, alpha: Float[np.ndarray, "centres own"], columns: int) -> NDArray[Any] | None:
-        """All columns of α on the first process; None on the others."""
-
-
-class SingleProcess:
-    """One process: nothing travels, and JAX is not needed."""
+    Each calls the same methods in the same order; that is all they agree on.
+    """
 
     count, index = 1, 0
 
     def width(self, columns: int) -> int:
+        """Columns exchanged at a time; each process owns an equal part of them."""
         return columns
 
-    def exchange(self, share: NDArray[Any]) -> NDArray[Any]:
+    def exchange(self, share: Float[np.ndarray, "centres width"]) -> Float[np.ndarray, "centres own"]:
+        """The sum over all processes of the columns that this one owns, in float64."""
         return share
 
-    def all_sum(self, values: NDArray[Any]) -> NDArray[Any]:
+    def all_sum(self, values: Float[np.ndarray, "*s"]) -> Float[np.ndarray, "*s"]:
+        """The sum over all processes, in float64, the same bits on each."""
         return np.asarray(values, np.float64)
 
     def concatenate(self, values: NDArray[Any]) -> NDArray[Any]:
+        """One-dimensional arrays of any lengths, one after the other in the order of the processes."""
         return values
 
-    def scorer(self, alpha: NDArray[Any], columns: int) -> Callable[..., NDArray[Any]]:
+    def scorer(self, alpha: Float[np.ndarray, "centres own"], columns: int) -> Callable[..., NDArray[Any]]:
+        """A function from kernel rows, as many on every process, to these rows' scores for all columns."""
         return lambda kernel: kernel @ alpha
 
-    def gather_to_first(self, alpha: NDArray[Any], columns: int) -> NDArray[Any] | None:
+    def gather_to_first(self, alpha: Float[np.ndarray, "centres own"], columns: int) -> NDArray[Any] | None:
+        """All columns of α on the first process; None on the others."""
         return alpha
 
 
-class JaxProcesses:
+class JaxProcesses(Team):
     """The processes that `jax.distributed` has brought together."""
 
     def __init__(self) -> None:

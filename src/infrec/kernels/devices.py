@@ -10,22 +10,21 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg.blas as blas
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec import machine
 from infrec.kernels import gram, nystrom, nystrom_gpu, ridge, ridge_gpu
 from infrec.kernels.device_arrays import compiled
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin", "libtpu")
 _ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and on an accelerator
 _WORTH_IT = 2048  # rows; below, starting an accelerator takes longer than the solve on the CPU
+_RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays between processes
 _ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
 
 # Seconds of compiling from which the result is kept: ours take tenths of one, and there are dozens of them.
@@ -216,25 +215,39 @@ def compile_cache() -> Path:
     return Path(given) if given else home / "infrec" / "xla"
 
 
-def exact_fit(n: int, items: int, *, itemsize: int = 4, alphas: int = 3) -> int:
-    """Bytes of an exact ridge fit: the kernel, the copy that is factorised, and `alphas` dual matrices."""
-    return itemsize * n * (2 * n + alphas * items)
+def exact_fit(n: int, items: int, *, itemsize: int = 4) -> int:
+    """Bytes of an exact ridge fit: the kernel, the copy that is factorised, and three dual matrices."""
+    return itemsize * n * (2 * n + 3 * items)
 
 
 def nystrom_fit(
-    centres: int, items: int, *, rows: int | None = None, itemsize: int = 4, alphas: int = 2, kept: int = 0
+    centres: int,
+    items: int,
+    *,
+    rows: int | None = None,
+    itemsize: int = 4,
+    alphas: int = 2,
+    kept: int = 0,
+    processes: int = 1,
+    stored: int = 0,
 ) -> int:
-    """Bytes of a Nyström fit, the same however many rows pass by.
+    """Bytes of a Nyström fit in one of several processes, the same however many rows pass by.
 
-    Always: the centres' factor and the two sums in float64, the factor again in the fit's own precision. In
-    the pass: a block's kernel and its product. In the solve: the system and two blocks of columns in float64,
-    `alphas` dual matrices, and the `kept` kernel rows of validation users.
+    Always: the centres' factor and the two sums in float64, of this process's share of the items, the factor
+    again in the fit's own precision. In the pass: a block's kernel and its product, what is exchanged at a
+    time, and `stored` interactions as they are read. In the solve: the system and two blocks of columns in
+    float64, `alphas` dual matrices, and the `kept` kernel rows of validation users. In the end, with several
+    processes: α of all items.
     """
-    square, wide = centres * centres, centres * items
-    block = min(nystrom.block_size(centres), rows or nystrom.block_size(centres))
-    one_pass = itemsize * (square + block * centres)
-    solve = 8 * (square + 2 * centres * min(items, 2048)) + itemsize * (alphas * wide + kept * centres)
-    return 8 * (2 * square + wide) + itemsize * square + max(one_pass, solve)
+    several, square = processes > 1, centres * centres
+    own, block = centres * (-(-items // processes)), nystrom.block_size(centres)
+    block = min(block, rows or block)
+    one_pass = itemsize * (square + block * centres) + 40 * stored
+    one_pass += several * 4 * itemsize * centres * min(items, 1024)
+    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
+    solve += itemsize * (alphas * own + kept * centres)
+    last = several * itemsize * (own + centres * items)
+    return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + several * _RUNTIME
 
 
 def nystrom_on_device(centres: int, items: int, *, block: int) -> int:
@@ -246,9 +259,9 @@ def nystrom_on_device(centres: int, items: int, *, block: int) -> int:
     return max(one_pass, 8 * (5 * square + centres * min(items, 4096)))
 
 
-def users_that_fit(items: int, *, itemsize: int = 4, alphas: int = 3, free: int | None = None) -> int:
+def users_that_fit(items: int, *, itemsize: int = 4, free: int | None = None) -> int:
     """The largest n (rounded down to hundreds) whose exact fit the memory holds."""
     room = 0.9 * (machine.memory_available() if free is None else free) / itemsize
-    width = alphas * items
+    width = 3 * items
     n = ((width * width + 8 * room) ** 0.5 - width) / 4  # the positive root of 2 n² + width n = room
     return max(100, int(n) // 100 * 100)

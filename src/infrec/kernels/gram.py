@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
 
 from infrec.machine import in_parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jaxtyping import Float
-    from numpy.typing import DTypeLike, NDArray
 
 _FAR_BELOW = 0.01  # of what a column would weigh at the usual weight: its weights are no measure of it
 _LOOK_UP = 4  # a sum that is looked up costs as much as so many of a sparse × dense product (measured)
@@ -100,16 +98,46 @@ def kernel_matrix(
         y: Other rows; without them the result is between the rows of `x`: symmetric, with the exact diagonal.
         dtype: Of the products and of the result.
     """
-    dtype = np.dtype(dtype)
-    d = x.shape[1]
+    dtype, symmetric, d = np.dtype(dtype), y is None, x.shape[1]
     xx = squared_norms(x, dtype)
     yy = xx if y is None else squared_norms(y, dtype)
+    x = sp.csr_array(x, dtype=dtype)
+    y = x if y is None else sp.csr_array(y, dtype=dtype)
+    out = np.empty((x.shape[0], y.shape[0]), dtype)
+    everything = slice(0, out.shape[1])
+    full_x, full_y = (part.nnz > DENSE * part.shape[0] * part.shape[1] for part in (x, y))
+    by_blas = full_x and full_y and x.shape[0] > FEW
 
-    def block(products: NDArray[Any], rows: slice, columns: slice) -> NDArray[Any]:
+    def elementwise(products: NDArray[Any], rows: slice, columns: slice) -> NDArray[Any]:
         return kernel.from_gram(products, xx[rows], yy[columns], d=d)
 
-    out = _blocks(x, y, dtype, block)
-    if y is None:
+    def strip(start: int) -> None:
+        some = slice(start, min(start + step, out.shape[0]))
+        out[some] = elementwise(out[some], some, everything)
+
+    def columns(start: int) -> None:  # the sparse side is x: blocks of y's rows are made dense
+        some = slice(start, min(start + step, out.shape[1]))
+        products = x @ np.ascontiguousarray(y[some].toarray().T)
+        out[:, some] = elementwise(products, slice(0, out.shape[0]), some)
+
+    def rows(start: int) -> None:  # without another matrix, half of the products are computed
+        some = slice(start, start + step)
+        stop = min(some.stop, out.shape[1]) if symmetric else out.shape[1]
+        end = y.indptr[stop]  # y[:stop], without copying it
+        before = sp.csr_array((y.data[:end], y.indices[:end], y.indptr[: stop + 1]), shape=(stop, d))
+        products = (before @ np.ascontiguousarray(x[some].toarray().T)).T
+        out[some, :stop] = elementwise(products, some, slice(0, stop))
+
+    if by_blas:
+        np.matmul(x.toarray(), y.toarray().T, out=out)
+        step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
+    else:
+        step = _width(d, dtype)
+    block = strip if by_blas else columns if full_y else rows
+    in_parallel(block, range(0, out.shape[1] if block is columns else out.shape[0], step))
+    if symmetric:
+        if block is rows:
+            mirror(out.T)
         np.fill_diagonal(out, kernel.diagonal(xx, d=d))
     return out
 
@@ -178,14 +206,12 @@ class Centres:
         return kernel.from_gram(products, xx, self.norms, d=x.shape[1])
 
 
-def times_sparse(
-    dense: Float[np.ndarray, "n m"], sparse: sp.csr_array, *, out: Float[np.ndarray, "n k"] | None = None
-) -> Float[np.ndarray, "n k"]:
+def times_sparse(dense: Float[np.ndarray, "n m"], sparse: sp.csr_array) -> Float[np.ndarray, "n k"]:
     """dense @ sparse, in blocks of rows."""
     # Turned and by columns: the dense side streams by once, and what is added to at random (a row for each
     # column of `sparse`) stays in the cache.
     turned = sp.csc_array(sparse.T, dtype=dense.dtype)
-    result = np.empty((dense.shape[0], sparse.shape[1]), dense.dtype) if out is None else out
+    result = np.empty((dense.shape[0], sparse.shape[1]), dense.dtype)
     step = _width(sparse.shape[1], dense.dtype)
 
     def block(start: int) -> None:
@@ -196,12 +222,10 @@ def times_sparse(
     return result
 
 
-def sparse_times(
-    sparse: sp.csr_array, dense: Float[np.ndarray, "n m"], *, out: Float[np.ndarray, "k m"] | None = None
-) -> Float[np.ndarray, "k m"]:
+def sparse_times(sparse: sp.csr_array, dense: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "k m"]:
     """sparse @ dense, in blocks of columns."""
     left = sp.csr_array(sparse, dtype=dense.dtype)
-    result = np.empty((sparse.shape[0], dense.shape[1]), dense.dtype) if out is None else out
+    result = np.empty((sparse.shape[0], dense.shape[1]), dense.dtype)
     step = _width(sparse.shape[1], dense.dtype)
 
     def block(start: int) -> None:
@@ -223,63 +247,6 @@ def mirror(a: Float[np.ndarray, "n n"]) -> None:
         a[stop:, start:stop] = a[start:stop, stop:].T
 
     in_parallel(block, range(0, n, step))
-
-
-def _blocks(
-    x: sp.csr_array,
-    y: sp.csr_array | None,
-    dtype: np.dtype[Any],
-    elementwise: Callable[[NDArray[Any], slice, slice], NDArray[Any]],
-) -> NDArray[Any]:
-    """All products, block by block, each through a function of them; without `y`, half are computed."""
-    symmetric = y is None
-    x = sp.csr_array(x, dtype=dtype)
-    y = x if y is None else sp.csr_array(y, dtype=dtype)
-    out = np.empty((x.shape[0], y.shape[0]), dtype)
-    full_x, full_y = _is_full(x), _is_full(y)
-    if full_x and full_y and x.shape[0] > FEW:
-        np.matmul(x.toarray(), y.toarray().T, out=out)
-        step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
-
-        def strip(start: int) -> None:
-            some = slice(start, min(start + step, out.shape[0]))
-            out[some] = elementwise(out[some], some, slice(0, out.shape[1]))
-
-        in_parallel(strip, range(0, out.shape[0], step))
-        return out
-    step = _width(x.shape[1], dtype)
-    if full_y:  # the sparse side is x: blocks of y's rows are made dense
-
-        def columns(start: int) -> None:
-            some = slice(start, min(start + step, out.shape[1]))
-            products = x @ np.ascontiguousarray(y[some].toarray().T)
-            out[:, some] = elementwise(products, slice(0, out.shape[0]), some)
-
-        in_parallel(columns, range(0, out.shape[1], step))
-        return out
-
-    def rows(start: int) -> None:
-        some = slice(start, min(start + step, out.shape[0]))
-        seen = slice(0, some.stop if symmetric else out.shape[1])
-        products = (_first_rows(y, seen.stop) @ np.ascontiguousarray(x[some].toarray().T)).T
-        out[some, seen] = elementwise(products, some, seen)
-
-    in_parallel(rows, range(0, out.shape[0], step))
-    if symmetric:
-        mirror(out.T)
-    return out
-
-
-def _first_rows(x: sp.csr_array, stop: int) -> sp.csr_array:
-    """x[:stop] without copying."""
-    if stop == x.shape[0]:
-        return x
-    end = x.indptr[stop]
-    return sp.csr_array((x.data[:end], x.indices[:end], x.indptr[: stop + 1]), shape=(stop, x.shape[1]))
-
-
-def _is_full(x: sp.csr_array) -> bool:
-    return x.nnz > DENSE * x.shape[0] * x.shape[1]
 
 
 def _width(d: int, dtype: np.dtype[Any]) -> int:

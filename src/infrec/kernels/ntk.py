@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from infrec.kernels.gram import Kernel, array_module
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from numpy.typing import DTypeLike
 
 Array = Any  # numpy's or JAX's
 

@@ -24,16 +24,16 @@ import numpy as np
 import scipy.linalg.blas as blas
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import gram, ridge
-from infrec.kernels.collectives import SingleProcess, Team
+from infrec.kernels.collectives import Team
 from infrec.machine import in_parallel
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from numpy.typing import NDArray
 
     Block = tuple[sp.csr_array, sp.csr_array]
 
@@ -95,7 +95,7 @@ class Features:
 
     def sums(self, columns: int, team: Team | None = None) -> Sums:
         """Empty sums over these features, with so many columns of targets, of one process or of a team."""
-        return Sums(self, columns, SingleProcess() if team is None else team)
+        return Sums(self, columns, team or Team())
 
 
 class Sums:
@@ -198,13 +198,12 @@ class Sums:
 
     def solve(self, reg: float) -> Float[np.ndarray, "centres own"]:
         """α for a λ relative to the mean diagonal; any number of λ from the same sums."""
-        if not reg >= 0 or not np.isfinite(reg):
-            raise ConfigError(f"reg is {reg}; expected a finite number of 0 or more.")
         if not self.rows:
             raise ConfigError("there are no rows to solve on; expected at least one block.")
         features, mean = self.features, self.diagonal / self.rows
-        ridge.check_rows(features.rows, reg * mean, np.full(len(features), mean, features.dtype), reg)
-        alpha = self._solved(reg, reg * mean)
+        added = ridge.shift(np.array([mean]), reg=reg, scale="mean_diagonal")
+        ridge.check_rows(features.rows, added, np.full(len(features), mean, features.dtype), reg)
+        alpha = self._solved(reg, added)
         if not np.isfinite(alpha.sum(dtype=np.float64)):
             raise SolveError(f"the solve with {len(alpha)} centres overflowed; use a larger reg or float64.")
         return alpha

@@ -7,22 +7,21 @@ away (Knuth's two-sum): float64 in effect, at the speed of float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.kernels import gram, nystrom, ridge
-from infrec.kernels.collectives import SingleProcess, Team
+from infrec.kernels.collectives import Team
 from infrec.kernels.device_arrays import compiled, coordinates, filler, is_exact_in_bfloat16
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from jaxtyping import Float
-    from numpy.typing import NDArray
 
 COLUMNS = 4096  # of α solved at a time, on all devices of this process together
 
@@ -43,7 +42,7 @@ class DeviceFeatures(nystrom.Features):
             return np.asarray(upper).T  # in Fortran order, as LAPACK's
 
     def sums(self, columns: int, team: Team | None = None) -> DeviceSums:
-        return DeviceSums(self, columns, SingleProcess() if team is None else team)
+        return DeviceSums(self, columns, team or Team())
 
 
 class DeviceSums(nystrom.Sums):
@@ -68,7 +67,7 @@ class DeviceSums(nystrom.Sums):
         centres = jnp.asarray(features.rows.toarray(), jnp.bfloat16 if binary else jnp.float32)
         norms = jnp.asarray(gram.squared_norms(features.rows))
         sums = tuple(jnp.zeros(shape) for shape in ((count, count),) * 2 + ((count, columns),) * 2)
-        local = nystrom.Sums(features, columns, SingleProcess())
+        local = nystrom.Sums(features, columns, Team())
         for x, y in self._cut(blocks):
             step = _compiled(block, x.shape[1], columns, features.kernel, x is y)
             stored = [_stored(rows, block) for rows in ((x,) if x is y else (x, y))]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels.gram import Kernel, kernel_matrix, mirror, scaled, squared_norms, times_sparse
@@ -22,7 +23,6 @@ from infrec.randomness import generator
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-    from numpy.typing import NDArray
 
 Scale = Literal["mean_diagonal", "absolute"]
 
@@ -142,7 +142,7 @@ class LapackRidge:
         assert self._factor is not None, "a solution uses the factor up: factorise before each"
         factor, self._factor = self._factor, None
         targets = self._x if row_scale is None else scaled(self._x, row_scale)
-        return factor.solve(targets, consume=True)
+        return factor.solve(targets)
 
     def predict(self, rows: sp.csr_array, alpha: NDArray[Any]) -> NDArray[Any]:
         return kernel_matrix(self._kernel, rows, self._x, dtype=self._k.dtype) @ alpha
@@ -166,7 +166,7 @@ class ItemRidge:
             self._between = None  # frees the old one first
             self._between = kernel, kernel_matrix(kernel, self._items)
         factor = factorise(self._between[1], reg=reg, scale=self._scale, rows=self._items)
-        weights = factor.inverse(consume=True).T  # the same symmetric matrix, in C order
+        weights = factor.inverse().T  # the same symmetric matrix, in C order
         weights /= -np.diagonal(weights).copy()[None, :]
         np.fill_diagonal(weights, 0.0)
         return weights
@@ -184,38 +184,26 @@ class Factor:
     upper: Float[np.ndarray, "n n"]
     shift: float
 
-    def solve(
-        self,
-        y: Float[np.ndarray, "n m"] | sp.csr_array,
-        *,
-        out: Float[np.ndarray, "n m"] | None = None,
-        consume: bool = False,
-    ) -> Float[np.ndarray, "n m"]:
+    def solve(self, y: sp.csr_array) -> Float[np.ndarray, "n m"]:
         """(K + shift · I)⁻¹ Y in C order.
 
-        A sparse Y with many columns is cheaper through the explicit inverse: 2/3 n³ for the inverse and one
-        sparse product, instead of 2 n² m. `consume=True` lets the inverse take the factor's place; it is then
-        used up.
+        Y with many columns is cheaper through the explicit inverse, which uses the factor up: 2/3 n³
+        for the inverse and one sparse product, instead of 2 n² m.
         """
         n, m = y.shape
-        stored = sp.csr_array(y).nnz if sp.issparse(y) else n * m
-        result = np.empty((n, m), self.upper.dtype) if out is None else out
-        if sp.issparse(y) and n * n / 3 + _SPARSE_COST * stored < n * m:
-            times_sparse(self.inverse(consume=consume), y, out=result)
+        if n * n / 3 + _SPARSE_COST * y.nnz < n * m:
+            result = times_sparse(self.inverse(), y)
         else:
-            dense = sp.csr_array(y).toarray() if sp.issparse(y) else np.asarray(y)
             (potrs,) = lapack.get_lapack_funcs(("potrs",), (self.upper,))
-            right = np.array(dense, dtype=self.upper.dtype, order="F")
-            solution, _ = potrs(self.upper, right, lower=False, overwrite_b=True)
-            np.copyto(result, solution)
+            right = np.asfortranarray(y.toarray(), self.upper.dtype)
+            result = np.ascontiguousarray(potrs(self.upper, right, lower=False, overwrite_b=True)[0])
         require_finite(result.sum(dtype=np.float64), n, str(self.upper.dtype))
         return result
 
-    def inverse(self, *, consume: bool = False) -> Float[np.ndarray, "n n"]:
-        """(K + shift · I)⁻¹, both triangles; `consume=True` takes the place of the factor and uses it up."""
+    def inverse(self) -> Float[np.ndarray, "n n"]:
+        """(K + shift · I)⁻¹, both triangles, in the place of the factor, which is used up."""
         (potri,) = lapack.get_lapack_funcs(("potri",), (self.upper,))
-        factor = self.upper if consume else self.upper.copy(order="F")
-        inverse, _ = potri(factor, lower=False, overwrite_c=True)
+        inverse, _ = potri(self.upper, lower=False, overwrite_c=True)
         mirror(inverse)
         return inverse
 

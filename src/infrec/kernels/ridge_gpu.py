@@ -15,22 +15,20 @@ large argument is donated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.kernels import gram, ridge
 from infrec.kernels.device_arrays import compiled, dense_rows, stored_tiles
-from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import SimpleNamespace
-
     from jaxtyping import Float
-    from numpy.typing import NDArray
 
 TILE = 4096
 COLUMNS = 4096
@@ -55,7 +53,6 @@ class TiledRidge:
         tile: int | None = None,
         columns: int = COLUMNS,
         stays: bool = False,
-        progress: Progress = silent,
     ) -> None:
         """Compute the kernel.
 
@@ -66,7 +63,6 @@ class TiledRidge:
             columns: Items that are solved at a time.
             stays: Leave α on the device, padded with rows of 0: a search that looks at little of each
                 solution would wait longer for it to reach main memory than for its computation.
-            progress: Told how many rows of tiles there are.
         """
         import jax
         import jax.numpy as jnp
@@ -87,7 +83,6 @@ class TiledRidge:
         self._diagonal = jnp.zeros((self.tiles, self.tile, self.tile), jnp.float32)
         for i in range(self.tiles):
             self._k, self._diagonal = compute(self._k, self._diagonal, self._x, self._norms, i, self.tiles, n)
-            progress("kernel", i + 1, self.tiles)
         # Pairs of tiles below the diagonal, those of the last columns first: what is left after column k
         # is a beginning of this list.
         pairs = [(i, j) for j in reversed(range(self.tiles)) for i in range(j, self.tiles)]

@@ -7,28 +7,18 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from infrec.errors import ArtifactError, ConfigError
+from infrec.registry import MODELS
 
 if TYPE_CHECKING:
     from infrec.contents import Artifact
     from infrec.models.base import Recommender
 
-_REGISTRY = {
-    "infinite-ae": ("infrec.models.infinite_ae", "InfiniteAE"),
-    "infinite-ae-plus": ("infrec.models.infinite_ae_plus", "InfiniteAEPlus"),
-    "ease": ("infrec.models.ease", "EASE"),
-    "poprec": ("infrec.models.popularity", "PopRec"),
-    "bias-only": ("infrec.models.bias", "BiasOnly"),
-    "mf": ("infrec.models.mf", "MF"),
-    "neumf": ("infrec.models.neumf", "NeuMF"),
-    "lightgcn": ("infrec.models.lightgcn", "LightGCN"),
-    "mvae": ("infrec.models.mvae", "MVAE"),
-}
-_CLASSES = {name: module for module, name in _REGISTRY.values()} | {
+_CLASSES = {model.kind: model.module for model in MODELS.values()} | {
     "Recommender": "infrec.models.base",
     "Candidate": "infrec.search.criterion",
     "Explanation": "infrec.models.explanation",
 }
-NAMES: tuple[str, ...] = tuple(_REGISTRY)
+NAMES: tuple[str, ...] = tuple(MODELS)
 
 __all__ = ["NAMES", "class_of", "create", "from_artifact", "load", *_CLASSES]
 
@@ -39,10 +29,10 @@ def class_of(name: str) -> type[Recommender]:
     Args:
         name: One of `NAMES`.
     """
-    if name not in _REGISTRY:
+    if name not in MODELS:
         raise ConfigError(f"there is no model {name!r}; expected one of {', '.join(NAMES)}.")
-    module, attribute = _REGISTRY[name]
-    return getattr(importlib.import_module(module), attribute)
+    model = MODELS[name]
+    return getattr(importlib.import_module(model.module), model.kind)
 
 
 def create(name: str, **settings: Any) -> Recommender:
@@ -73,7 +63,7 @@ def from_artifact(artifact: Artifact) -> Recommender:
         artifact: From `infrec.artifacts.read`.
     """
     name = artifact.manifest.get("model")
-    if not isinstance(name, str) or name not in _REGISTRY:
+    if not isinstance(name, str) or name not in MODELS:
         raise ArtifactError(
             f"{artifact.path} holds a model named {name!r}, which this version of infrec does not know "
             f"(known: {', '.join(NAMES)}); install a newer infrec."

@@ -1,13 +1,23 @@
-"""The contract of every model: fit, score, recommend, similar, save, load, and a declared search space."""
+"""The contract of every model: fit, score, recommend, similar, save, load, and a declared search space.
+
+A fitted model is a value: settings, log and state, which no later fit changes.
+
+    @dataclass(frozen=True, eq=False)
+    class EASEState(State):
+        weights: NDArray[np.float32] = stored("items", "items")
+
+A state says which of its arrays are saved, and of which shape they are read again. Beside them a saved model
+has settings and candidates in its manifest, ids and histories as Parquet; see `infrec.artifacts`.
+"""
 
 from __future__ import annotations
 
 import copy
-import inspect
-import itertools
+import dataclasses
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -17,25 +27,65 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import artifacts
-from infrec.contents import Artifact
-from infrec.data import Interactions
-from infrec.errors import (
-    ArtifactError,
-    ConfigError,
-    DataError,
-    InfrecError,
-    NotFittedError,
-    SolveError,
-)
+from infrec.contents import Artifact, with_info
+from infrec.data import Interactions, Vocabulary
+from infrec.data.interactions import canonical
+from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models.lists import Lists
-from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import Candidate
-from infrec.search.tune import Strategy, tune
-from infrec.settings import AUTO, Settings
+from infrec.search.tunable import Tunable
+from infrec.search.tune import tune
+from infrec.settings import Settings
 
 
-class Recommender(Lists):
+def stored(*shape: str) -> Any:
+    """Declare a field of a state that is saved as an array of its name.
+
+    Args:
+        shape: The length of each axis: "users", "items" or the name of a setting.
+    """
+    return field(metadata={"shape": shape})
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The numbers that a model learnt from a log; some need nothing beside the log itself."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays to save, by name."""
+        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.metadata}
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: Settings, log: Interactions) -> Self:
+        """The state from what `arrays` gave, after checking that it fits the settings and the log."""
+        lengths = {"users": log.n_users, "items": log.n_items, **settings.to_dict()}
+        shapes = {one.name: one.metadata["shape"] for one in dataclasses.fields(cls) if one.metadata}
+        return cls(
+            **{name: artifact.array(name, *(lengths[axis] for axis in axes)) for name, axes in shapes.items()}
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Result of a fit.
+
+    Args:
+        settings: The settings in use; none of them is "auto".
+        log: The log that the model knows: its vocabularies and histories.
+        state: What was learnt.
+        about: What the model decided by itself, and why.
+        candidates: The settings that were tried.
+    """
+
+    settings: Any
+    log: Interactions
+    state: Any
+    about: dict[str, Any] = field(default_factory=dict)
+    candidates: Sequence[Candidate] = ()
+
+
+class Recommender(Tunable, Lists):
     """A model is made with settings, fitted on `Interactions`, then asked about users or histories.
 
     A concrete model has `settings_type` and `state_type`, and writes `_fit`, `_score` and `_similarity`; it
@@ -45,81 +95,16 @@ class Recommender(Lists):
         args, settings: Fields of `settings_type`, in order or by name.
     """
 
-    name: ClassVar[str]
-    strategy: ClassVar[Strategy] = "grid"  # how its settings are searched
-    settings_type: ClassVar[type[Settings]]  # its fields are the constructor's arguments
     state_type: ClassVar[type[State]] = State
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]]  # the values to try, of settings that have some
-    fallback: ClassVar[Mapping[str, Any]]  # of each "auto", where nothing can be held out to choose by
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Show the settings as the constructor's signature, and their documentation under its own."""
-        super().__init_subclass__(**kwargs)
-        if "settings_type" in vars(cls):
-            cls.search_space = cls.settings_type.search_space()
-            cls.fallback = cls.settings_type.fallbacks()
-            cls.__signature__ = inspect.signature(cls.settings_type)  # type: ignore[attr-defined]
-            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{cls.settings_type.described()}"
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        self.settings_type.check_names(settings, self.name)
-        self._requested = self.settings_type(*args, **settings)
+        super().__init__(*args, **settings)
         self._fitted: Fitted | None = None
-
-    # ---- settings ------------------------------------------------------------------------------------------
-    def with_settings(self, **changes: Any) -> Self:
-        """An unfitted variant.
-
-        Args:
-            changes: Settings by name; the others are as requested.
-        """
-        return type(self)(**(self.settings.to_dict() | changes))
 
     @property
     def settings(self) -> Any:
         """The settings in use, of `settings_type`: those of the fit, or as requested before one."""
         return self._requested if self._fitted is None else self._fitted.settings
-
-    @property
-    def selected(self) -> dict[str, Any]:
-        """The settings in use; after `fit`, none of them is "auto"."""
-        return self.settings.to_dict()
-
-    @property
-    def auto_settings(self) -> list[str]:
-        """The settings that are "auto" and are chosen on validation."""
-        return [
-            n
-            for n, value in self.selected.items()
-            if value == AUTO and n not in self.settings_type.decided_by_data()
-        ]
-
-    def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
-        """Every combination of values to try: of the settings that are "auto", and of those that `space`
-        names.
-
-        [{}] when nothing is open. The values are those of `space`, else of the model's own search space.
-
-        Args:
-            space: Values by setting, instead of those of the model's own search space.
-        """
-        space = dict(space or {})
-        self.settings_type.check_names(space, self.name)
-        open_settings = [name for name in self.selected if name in self.auto_settings or name in space]
-        values = {**self.search_space, **space}
-        undeclared = [name for name in open_settings if name not in values]
-        if undeclared:
-            raise ConfigError(f"{undeclared[0]}='auto' of {self.name} has no values to try; give it a value.")
-        every = itertools.product(*(values[name] for name in open_settings))
-        return [dict(zip(open_settings, combination, strict=True)) for combination in every]
-
-    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
-        """Values that the data itself brings for open settings, instead of the search space's.
-
-        Args:
-            interactions: The log to fit on.
-        """
-        return {}
 
     # ---- fitting -------------------------------------------------------------------------------------------
     def fit(
@@ -150,13 +135,6 @@ class Recommender(Lists):
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
-        """Fit one variant after the other; a failure is yielded, not raised. Override it to share work.
-
-        Args:
-            interactions: The log to fit on.
-            variants: Changes of settings, one after the other.
-            progress: Called while it works.
-        """
         for changes in variants:
             variant = self.with_settings(**changes)
             variant._check_size(interactions)
@@ -164,43 +142,6 @@ class Recommender(Lists):
                 yield dict(changes), variant.with_fit(variant._fit(interactions, progress))
             except InfrecError as failure:
                 yield dict(changes), failure
-
-    def early_stop_on(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
-        """The model, told beforehand what it will be judged by; those trained by epochs stop early on it.
-
-        Args:
-            validation: Held-out interactions.
-            context: The validation users' histories where they are not the training users.
-        """
-        return self
-
-    def training(self, log: Interactions) -> Any:
-        """A training that can pause, of a model whose strategy is "halving".
-
-        Args:
-            log: The log to train on.
-        """
-        raise NotImplementedError(self.name)
-
-    def climb(
-        self,
-        log: Interactions,
-        validation: Interactions | None,
-        *,
-        context: sp.csr_array | None,
-        seconds: float | None,
-        progress: Progress,
-    ) -> tuple[dict[str, Any], list[Candidate]]:
-        """Settings found on a ladder, and what was tried, of a model whose strategy is "ladder".
-
-        Args:
-            log: The log to fit on.
-            validation: Held-out interactions of it, or None.
-            context: The validation users' histories where they are not the users of the log.
-            seconds: Begin no candidate after that time.
-            progress: Called while it works.
-        """
-        raise NotImplementedError(self.name)
 
     def with_fit(self, fitted: Fitted) -> Self:
         """The model that a fit made; this one stays as it is.
@@ -213,20 +154,7 @@ class Recommender(Lists):
         return other
 
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
-        """The fitted model with the record of what was tried.
-
-        Args:
-            candidates: The variants that were tried.
-        """
         return self.with_fit(replace(self.fitted, candidates=list(candidates)))
-
-    def with_about(self, **facts: Any) -> Self:
-        """The fitted model with more facts about how it was made.
-
-        Args:
-            facts: Facts by name.
-        """
-        return self.with_fit(replace(self.fitted, about=self.about | facts))
 
     # ---- scores --------------------------------------------------------------------------------------------
     @property
@@ -238,7 +166,6 @@ class Recommender(Lists):
 
     @property
     def log(self) -> Interactions:
-        """The log that the model was fitted on: its vocabularies and histories."""
         return self.fitted.log
 
     @property
@@ -262,25 +189,11 @@ class Recommender(Lists):
         return False
 
     @property
-    def is_interpolating(self) -> bool:
-        """Whether `fitted_scores` are the training histories themselves, whatever was held out of them."""
-        return False
-
-    @property
     def popularity(self) -> NDArray[np.float32]:
         """The sum of each item's weights: what is recommended when nothing is known of a user."""
         return np.asarray(self.log.matrix.sum(axis=0), dtype=np.float32).ravel()
 
     def score(self, histories: sp.csr_array, *, users: Sequence[object] | None = None) -> NDArray[np.float32]:
-        """A score for every item, given histories as CSR rows over the model's items; higher is better.
-
-        Args:
-            histories: CSR rows over the model's items.
-            users: Ids of the rows' users: for those it was trained on, a model may use what it has learnt for
-                them beside their history. All others are judged by their history alone, and so are all users
-                where the model was trained on a summary or a sample, whose users are not the ones asked
-                about.
-        """
         if histories.shape[1] != self.log.n_items:
             raise DataError(
                 f"the histories have {histories.shape[1]} columns; the model has {self.log.n_items} items."
@@ -304,11 +217,6 @@ class Recommender(Lists):
         return scores
 
     def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        """The scores of training users for their own training histories.
-
-        Args:
-            rows: Row numbers of the training users.
-        """
         known = np.arange(self.log.n_users)[rows] if self.knows_users else None
         return self._score_known(self.log.matrix[rows], known)
 
@@ -323,8 +231,26 @@ class Recommender(Lists):
         Args:
             path: The directory.
         """
-        facts = {"model": self.name, "settings": self.selected}
-        self.fitted.write(path, facts, self._arrays(), self._tables())
+        log, coo = self.log, self.log.matrix.tocoo(copy=False)
+        interactions = {
+            "row": pa.array(coo.row.astype(np.int32, copy=False)),
+            "column": pa.array(coo.col.astype(np.int32, copy=False)),
+        }
+        if log.weighted:
+            interactions["weight"] = pa.array(coo.data)
+        items = with_info(pa.table({"id": log.items.ids}), log.item_info)
+        facts = {
+            "model": self.name,
+            "settings": self.selected,
+            "about": self.about,
+            "candidates": [dataclasses.asdict(candidate) for candidate in self.candidates],
+            "users": log.n_users,
+            "items": log.n_items,
+            "interactions": log.n_interactions,
+        }
+        users = pa.table({"id": log.users.ids})
+        tables = {"users": users, "items": items, "interactions": pa.table(interactions), **self._tables()}
+        artifacts.write(path, kind="model", manifest=facts, arrays=self._arrays(), tables=tables)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -351,7 +277,11 @@ class Recommender(Lists):
             model = cls(**{name: value for name, value in settings.items() if name in names})
             if model.auto_settings:
                 raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
-            return model.with_fit(Fitted.read(artifact, model.settings, model._restore))
+            log = _log_of(artifact)
+            candidates = [_candidate(artifact, entry) for entry in artifact.manifest["candidates"]]
+            about = dict(artifact.manifest.get("about", {}))
+            state = model._restore(artifact, log)
+            return model.with_fit(Fitted(model.settings, log, state, about, candidates))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays to store beside settings and histories."""
@@ -384,3 +314,31 @@ class Recommender(Lists):
         settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())
         fitted = "" if self._fitted is None else f", fitted on {self.log!r}"
         return f"{type(self).__name__}({settings}{fitted})"
+
+
+def _log_of(artifact: Artifact) -> Interactions:
+    """The log of a saved model, after checking it."""
+    users, items = Vocabulary(artifact.ids("users")), Vocabulary(artifact.ids("items"))
+    shape = (len(users), len(items))
+    row, column = (
+        artifact.inside(f"column {name!r}", artifact.column("interactions", name, "i"), below)
+        for name, below in zip(("row", "column"), shape, strict=True)
+    )
+    weights = artifact.weights("interactions", default=True)
+    matrix = canonical(sp.csr_array((weights, (row, column)), shape=shape))
+    artifact.agree(users=shape[0], items=shape[1], interactions=matrix.nnz)
+    if not matrix.nnz:
+        raise artifact.unsound("it has no interactions")
+    return Interactions(matrix, users, items, item_info=artifact.about_items())
+
+
+def _candidate(artifact: Artifact, entry: Any) -> Candidate:
+    """One candidate from the manifest, after checking its numbers and words."""
+    candidate = Candidate(**entry)
+    numbers = [candidate.seconds, *(score for _, score in candidate.rungs)]
+    for number in numbers if candidate.score is None else [*numbers, candidate.score]:
+        artifact.checked_number("a candidate's score or time", number, least=-math.inf)
+    words = [word for word in (candidate.error, candidate.dropped) if word is not None]
+    if not isinstance(candidate.settings, Mapping) or not all(isinstance(word, str) for word in words):
+        raise artifact.unsound("a candidate is not told as infrec does")
+    return candidate

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from infrec.data import Interactions
+
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, Int
-
-    from infrec.data import Interactions
 
 _SMALLEST = 128  # users or items
 _FEWEST = 2048  # interactions

@@ -10,7 +10,7 @@ the logistic loss, it is the proxy of the sampler SVP-CF, which looks at it afte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.gradient_model import GradientModel, GradientState
-from infrec.models.state import Fitted
+from infrec.models.base import Fitted
+from infrec.models.gradient_model import GradientModel, GradientState, Program
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Auto, Settings, setting
 
@@ -29,15 +29,11 @@ if TYPE_CHECKING:
     from infrec.models.trainer import Params, Step
 
 
-@dataclass(frozen=True)
-class Biases:
-    """The trainer's view."""
+class Biases(Program):
+    """Bias-only as the trainer sees it."""
 
     def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
         return {"all": np.zeros(1), "users": np.zeros(sizes.users), "items": np.zeros(sizes.items)}
-
-    def constants(self, sizes: Sizes, log: Interactions) -> Any:
-        return ()
 
     def loss(self, params: Params, step: Step, hyper: Mapping[str, Any]) -> Any:
         import jax
@@ -45,10 +41,7 @@ class Biases:
 
         pairs = step.pairs()
         of_user = params["all"] + params["users"][step.batch.users][pairs.row]
-        positive, negative = (
-            of_user + params["items"][pairs.positive],
-            of_user + params["items"][pairs.negative],
-        )
+        positive, negative = (of_user + params["items"][at] for at in (pairs.positive, pairs.negative))
         return jnp.sum(pairs.weight * (jax.nn.softplus(-positive) + jax.nn.softplus(negative)))
 
 
@@ -70,7 +63,6 @@ class BiasOnly(GradientModel):
     """The simplest model with parameters; for everybody the popular items."""
 
     name: ClassVar[str] = "bias-only"
-    traced: ClassVar[tuple[str, ...]] = ("rate",)
     settings_type: ClassVar = BiasSettings
     settings: BiasSettings
 
@@ -80,9 +72,12 @@ class BiasOnly(GradientModel):
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
         if self.settings.solver == "epochs":
             return super()._fit(interactions, progress)
-        return Fitted(
-            replace(self.settings, epochs=1), interactions, GradientState(exact(interactions.matrix))
-        )
+        n, d = interactions.matrix.shape
+        everybody = float(interactions.matrix.sum(dtype=np.float64)) / (n * d)
+        columns = np.asarray(interactions.matrix.sum(axis=0, dtype=np.float64)).ravel() / n
+        # a and c of least squares; b_u = (mean of the row) − a needs no storing
+        found = {"all": np.array([everybody], np.float32), "items": (columns - everybody).astype(np.float32)}
+        return Fitted(replace(self.settings, epochs=1), interactions, GradientState(found))
 
     def _size(self, log: Interactions) -> int:
         return log.n_users + log.n_items
@@ -92,12 +87,11 @@ class BiasOnly(GradientModel):
             super()._check_size(interactions)
 
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        users = trained["users"][: log.n_users]
-        return {"all": trained["all"] + users.mean(), "items": trained["items"][: log.n_items]}
+        kept = super()._adopt(log, trained)
+        return kept | {"all": kept["all"] + trained["users"][: log.n_users].mean()}
 
-    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
-        yield "all", (1,)
-        yield "items", (log.n_items,)
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
+        return ("all", (1,)), ("items", (log.n_items,))
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """The user's bias is that of their history; where it was trained, that of the mean user."""
@@ -110,11 +104,3 @@ class BiasOnly(GradientModel):
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
         """An item has nothing but its bias: the others, highest first."""
         return self.parameters["items"]
-
-
-def exact(matrix: sp.csr_array) -> dict[str, NDArray[np.float32]]:
-    """The least-squares a and c of the whole matrix; b_u = (mean of the row) − a needs no storing."""
-    n, d = matrix.shape
-    everybody = float(matrix.sum(dtype=np.float64)) / (n * d)
-    columns = np.asarray(matrix.sum(axis=0, dtype=np.float64)).ravel() / n
-    return {"all": np.array([everybody], np.float32), "items": (columns - everybody).astype(np.float32)}

@@ -6,15 +6,11 @@ In proportion to their interactions, or those whom few others resemble, they wer
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
 from infrec.randomness import generator
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def choose(interactions: Interactions, count: int, *, seed: int) -> Interactions:

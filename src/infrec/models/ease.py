@@ -25,8 +25,7 @@ from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import InfrecError, SolveError
 from infrec.kernels import gram, ridge
-from infrec.models.base import Recommender
-from infrec.models.state import Fitted, State, stored
+from infrec.models.base import Fitted, Recommender, State, stored
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Auto, Settings, setting
 

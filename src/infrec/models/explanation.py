@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data import Interactions
 from infrec.errors import DataError
 from infrec.kernels import gram
 from infrec.models.base import Recommender
+from infrec.models.lists import item_column
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from infrec.models.infinite_ae import InfiniteAE
 
 _NODES = 48
@@ -99,10 +99,7 @@ class Explainable(Recommender):
         rows, unknown = log.histories([history])
         if unknown[0]:
             raise DataError(f"the history holds items that the model does not know: {unknown[0][:5]}.")
-        (at,) = log.items.positions([item])
-        if at < 0:
-            raise DataError(f"the item {item!r} is not among the {log.n_items:,} items of the model.")
-        parts = self.contributions(rows, np.array([at]))
+        parts = self.contributions(rows, np.array([item_column(log, item)]))
         by_item, by_user = parts.by_item[:, 0], parts.by_user[:, 0]
         items = {"item": log.items.take(rows.indices), "contribution": by_item}
         if log.titles is not None:

@@ -7,40 +7,38 @@ holdout, after which the model is trained on everything for as many epochs as we
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import DataError
-from infrec.models.base import Recommender
-from infrec.models.state import Fitted, State
+from infrec.models.base import Fitted, Recommender, State
 from infrec.progress import Progress, silent
-from infrec.search.criterion import Judge, early_stopping
-from infrec.search.tune import Strategy
+from infrec.search.criterion import early_stopping
+from infrec.search.tunable import Strategy
 from infrec.settings import AUTO, Auto, Settings, setting
 from infrec.splits import inner_holdout
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from infrec.models.batches import PaddedSizes
-    from infrec.models.trainer import Program, Training
+    from infrec.models.batches import PaddedSizes, Sizes
+    from infrec.models.trainer import Params, Step, Training
 
 LATENT = (4, 8, 16, 32, 50, 64, 128)  # the paper's values
 RATE = (0.001, 0.006, 0.01)
 DROPOUT = (0.0, 0.3, 0.5)
 LAYERS = (1, 2, 3)
+TRACED = ("rate", "dropout", "l2")  # settings that a compiled function takes as arguments
 _ITEMS_OF_A_USER = 10_000  # at most, of a log from which items are told apart
-_RIDGE = 1e-3  # of the map that folds users in, relative to its mean diagonal
 
 
 @dataclass(frozen=True)
@@ -79,14 +77,97 @@ class GradientState(State):
         return self.parameters
 
 
-class GradientModel(Recommender):
-    """A model with a `Program` for the trainer. A concrete one writes `program`, `_adopt`, and its scores."""
+@dataclass(frozen=True)
+class Program:
+    """A model as the trainer sees it; hashable, because functions are compiled for it."""
 
-    strategy: ClassVar[Strategy] = "halving"
-    traced: ClassVar[tuple[str, ...]] = ("rate", "dropout", "l2")
+    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """The parameters before the first step, of padded shapes; padding is 0 and must stay 0."""
+        raise NotImplementedError
+
+    def constants(self, sizes: Sizes, log: Interactions) -> Any:
+        """Constants of the log that the loss needs beside the interactions."""
+        return ()
+
+    def loss(self, params: Params, step: Step, hyper: Mapping[str, Any]) -> Any:
+        """The loss of a mini-batch. `hyper` are the model's numeric settings, which cost no compilation."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Embeddings(Program):
+    """Users and items as vectors of `width` columns, of which `latent` are in use."""
+
+    width: int
+    latent: int = field(compare=False)  # changes no compiled function
+
+    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        return {
+            "users": self.drawn(rng, log.n_users, sizes.users),
+            "items": self.drawn(rng, log.n_items, sizes.items),
+        }
+
+    def drawn(self, rng: np.random.Generator, count: int, room: int) -> NDArray[np.float32]:
+        """So many vectors before the first step."""
+        return widened(normal(rng, (count, self.latent), 0.1), room, self.width)
+
+
+class Trainable(ABC):
+    """A model that can be trained, or anything else with a `Program`."""
+
+    name: ClassVar[str]
     every: ClassVar[int] = 5  # epochs between two validations
     patience: ClassVar[int] = 6  # validations without a better one before it stops
     most_epochs: ClassVar[int] = 300
+
+    @property
+    @abstractmethod
+    def selected(self) -> dict[str, Any]:
+        """The settings by name; `seed` and `epochs` are among them."""
+
+    @abstractmethod
+    def program(self, log: Interactions) -> Program:
+        """How the parameters begin and what the loss is.
+
+        Args:
+            log: The log to train on.
+        """
+
+    def hyper(self, log: Interactions) -> dict[str, float]:
+        """The numeric settings that a compiled function takes as arguments.
+
+        Args:
+            log: The log to train on.
+        """
+        return {name: value for name, value in self.selected.items() if name in TRACED}
+
+    def batch(self, log: Interactions) -> int | None:
+        """Users of a mini-batch, where a model needs another number than the trainer's.
+
+        Args:
+            log: The log to train on.
+        """
+        return None
+
+    def room(self, log: Interactions) -> PaddedSizes | None:
+        """Padded sizes, where several logs are to share a compiled function.
+
+        Args:
+            log: The log to train on.
+        """
+        return None
+
+    @abstractmethod
+    def with_parameters(
+        self, log: Interactions, trained: Mapping[str, NDArray[np.float32]], epochs: int
+    ) -> Self:
+        """The fitted model that these parameters of the trainer make."""
+
+
+class GradientModel(Recommender, Trainable):
+    """A model that is trained by epochs. A concrete one writes `program`, `_shapes`, and its scores."""
+
+    strategy: ClassVar[Strategy] = "halving"
     fallback_epochs: ClassVar[int] = 50  # where nothing can be held out
     state_type: ClassVar = GradientState
     state: GradientState
@@ -103,26 +184,17 @@ class GradientModel(Recommender):
 
     # ---- what a concrete model writes ----------------------------------------------------------------------
     @abstractmethod
-    def program(self, log: Interactions) -> Program:
-        """How the parameters begin and what the loss is.
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
+        """Name and shape of each parameter that scores need of anybody, and that is always stored.
 
-        Args:
-            log: The log to train on.
+        One after the other: the settings of a damaged file may promise more of them than there are.
         """
 
-    @abstractmethod
     def _adopt(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
     ) -> dict[str, NDArray[Any]]:
         """The trainer's parameters that scores need, without their padding."""
-
-    def hyper(self, log: Interactions) -> dict[str, float]:
-        """The numeric settings that a compiled function takes as arguments.
-
-        Args:
-            log: The log to train on.
-        """
-        return {name: self.selected[name] for name in self.traced}
+        return {name: trained[name][tuple(slice(n) for n in shape)] for name, shape in self._shapes(log)}
 
     @abstractmethod
     def _size(self, log: Interactions) -> int:
@@ -143,22 +215,6 @@ class GradientModel(Recommender):
             "use a smaller latent, keep fewer items, or use the model 'infinite-ae'",
         )
 
-    def batch(self, log: Interactions) -> int | None:
-        """Users of a mini-batch, where a model needs another number than the trainer's.
-
-        Args:
-            log: The log to train on.
-        """
-        return None
-
-    def room(self, log: Interactions) -> PaddedSizes | None:
-        """Padded sizes, where several logs are to share a compiled function.
-
-        Args:
-            log: The log to train on.
-        """
-        return None
-
     # ---- training ------------------------------------------------------------------------------------------
     def training(self, log: Interactions, *, checkpoint: str | PathLike[str] | None = None) -> Training:
         """A training of this model on a log, not yet begun; the search pauses and resumes several of them.
@@ -170,11 +226,9 @@ class GradientModel(Recommender):
         from infrec.models.trainer import Training
 
         self._check_size(log)
-        validation = () if self._early_stop_on is None else self._early_stop_on
+        validation = self._early_stop_on or ()
         judged_by = [part.matrix if isinstance(part, Interactions) else part for part in validation]
-        return Training(
-            self, log, checkpoint=checkpoint, judged_by=[each for each in judged_by if each is not None]
-        )
+        return Training(self, log, checkpoint=checkpoint, judged_by=[m for m in judged_by if m is not None])
 
     def fit(
         self,
@@ -229,9 +283,8 @@ class GradientModel(Recommender):
         inner = None if self._early_stop_on is not None else inner_holdout(interactions)
         if inner is None:
             return self.fallback_epochs
-        judge: Judge = early_stopping(*inner)
         training = self.training(inner[0], checkpoint=self._place("choose-epochs"))
-        return training.run(None, judge, progress).best_epoch
+        return training.run(None, early_stopping(*inner), progress).best_epoch
 
     def _place(self, name: str) -> Path | None:
         return None if self._checkpoint is None else self._checkpoint / name
@@ -239,7 +292,6 @@ class GradientModel(Recommender):
     def with_parameters(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]], epochs: int
     ) -> Self:
-        """The fitted model that these parameters of the trainer make."""
         other = copy.copy(self)
         other._early_stop_on = other._checkpoint = None  # they belonged to the fit
         parameters = {name: np.ascontiguousarray(array) for name, array in self._adopt(log, trained).items()}
@@ -247,78 +299,16 @@ class GradientModel(Recommender):
             Fitted(replace(self.settings, epochs=max(1, epochs)), log, GradientState(parameters))
         )
 
-    # ---- disk ----------------------------------------------------------------------------------------------
-    @abstractmethod
-    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The name and the shape of everything that is always stored."""
-
     def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
-        return GradientState({name: artifact.array(name, *shape) for name, shape in self._shapes(log)})
-
-
-class FoldsIn(GradientModel):
-    """A model with a learnt vector for each training user, and a way to one for everybody else.
-
-    The way is a linear map, by ridge on the training users, from what their histories say of them (the sum
-    of their items' vectors over the square root of how many, and a constant) to what was learnt for them:
-    closed form, and the scores it leads to are as good as the learnt ones'. Items that nobody had in training
-    say nothing: their vectors are where chance and the negatives left them.
-    """
-
-    @abstractmethod
-    def _item_vectors(self) -> NDArray[np.float32]:
-        """[items, k], in which histories are summed up."""
+        parameters = {name: artifact.array(name, *shape) for name, shape in self._shapes(log)}
+        if "users" in artifact.arrays:  # of a model that knows its training users
+            parameters["users"] = artifact.array("users", log.n_users, self._user_width)
+        return GradientState(parameters)
 
     @property
-    def knows_users(self) -> bool:
-        return "users" in self.parameters and not self.log.synthetic_users
-
-    def _vectors(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
-        """A vector for each user: the learnt one where there is one, else folded in."""
-        if known is None:
-            known = np.full(histories.shape[0], -1)
-        learnt = known >= 0
-        learnt[learnt] = self.log.user_counts[known[learnt]] > 0  # nothing was learnt for the others
-        if learnt.all():
-            return self.parameters["users"][known]
-        out = np.empty((histories.shape[0], self._fold().shape[1]), np.float32)
-        out[~learnt] = self._summed(histories[np.flatnonzero(~learnt)]) @ self._fold()
-        if learnt.any():
-            out[learnt] = self.parameters["users"][known[learnt]]
-        return out
-
-    def _fold(self) -> NDArray[np.float32]:
-        """The map, solved when it is first asked for."""
-        if "fold" not in self.parameters:
-            rows = np.flatnonzero(self.log.user_counts)
-            said = self._summed(self.log.matrix[rows]).astype(np.float64)
-            square = said.T @ said
-            square.flat[:: len(square) + 1] += _RIDGE * np.trace(square) / len(square)
-            solved = np.linalg.solve(square, said.T @ self.parameters["users"][rows])
-            self.parameters["fold"] = solved.astype(np.float32)
-        return self.parameters["fold"]
-
-    def _summed(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        known = (self.log.item_counts > 0).astype(np.float32)
-        total = np.maximum(histories @ known, 1e-12)
-        said = histories @ (known[:, None] * self._item_vectors()) / np.sqrt(total)[:, None]
-        return np.hstack([said, np.ones((len(total), 1), np.float32)])
-
-    def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        return self._score_known(histories, None)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """With the map; without the users where they only stand for others."""
-        _ = self._fold()
-        return {name: array for name, array in self.parameters.items() if name != "users" or self.knows_users}
-
-    def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
-        state = super()._restore(artifact, log)
-        width = self.with_fit(Fitted(self.settings, log, state))._item_vectors().shape[1]
-        state.parameters["fold"] = artifact.array("fold", width + 1, width)
-        if "users" in artifact.arrays:
-            state.parameters["users"] = artifact.array("users", log.n_users, width)
-        return state
+    def _user_width(self) -> int:
+        """Numbers that are learnt for a training user."""
+        return int(self.selected.get("latent", 0))
 
 
 def widened(array: NDArray[Any], *shape: int) -> NDArray[np.float32]:

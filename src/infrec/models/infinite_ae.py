@@ -32,12 +32,11 @@ from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
-from infrec.kernels import devices, gram, nystrom, ridge
+from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge
 from infrec.kernels.collectives import Team
-from infrec.kernels.ntk import NTK
+from infrec.models.base import Fitted, State
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explainable, contributions
-from infrec.models.state import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES
 from infrec.settings import AUTO, Auto, Settings, setting
@@ -77,9 +76,9 @@ class InfiniteAESettings(Settings):
     seed: int = setting(42, "seed of that choice", least=0)
 
     @property
-    def kernel(self) -> NTK:
+    def kernel(self) -> Kernel:
         """Θ between users."""
-        return NTK(self.depth)
+        return kernel_of(self.depth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,27 +130,6 @@ class InfiniteAE(Explainable):
         self._given = given
         self._kernel_rows: dict[bytes, NDArray[Any]] | None = None  # while λ is chosen: all ask for them
 
-    def with_settings(self, **changes: Any) -> Self:
-        """An unfitted variant, with the same given centres unless others are named."""
-        if self._given is not None and "centres" not in changes:
-            changes["centres"] = self._given
-        return super().with_settings(**changes)
-
-    @property
-    def selected(self) -> dict[str, Any]:
-        """The settings in use; an exact fit has no centres to speak of."""
-        every = super().selected
-        return {k: v for k, v in every.items() if k not in _OF_NYSTROM or every["solver"] != "exact"}
-
-    @property
-    def centres(self) -> Interactions:
-        return self.state.centres
-
-    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
-        """On a summary, λ is tried from the grid that was made with it; with given centres, from theirs."""
-        grid = interactions.reg_grid if self._given is None else GIVEN_CENTRES_GRID
-        return {"reg": grid} if grid and self.settings.reg == AUTO else {}
-
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
@@ -161,15 +139,13 @@ class InfiniteAE(Explainable):
         for changes in variants:
             model = self.with_settings(**changes)
             reg, but_reg = float(model.settings.reg), (replace(model.settings, reg=0), model._given)
-            if solved_for != but_reg:
-                solve, chosen = None, None  # free the old before the new
+            if solve is None or solved_for != but_reg:
+                solve, chosen, solved_for = None, None, but_reg  # free the old before the new
                 kernel_rows.clear()
                 model._check_size(interactions)
                 solver, why = model.decide(interactions)
+                solve, chosen = model._solver(solver, interactions, progress)
             settings = replace(model.settings, solver=solver)
-            if solve is None:
-                solve, chosen = model._solver(settings, interactions, progress)
-                solved_for = but_reg
             try:
                 alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or chosen is not None)
             except SolveError as failure:
@@ -186,13 +162,13 @@ class InfiniteAE(Explainable):
                 model._kernel_rows = None  # it was judged; what it kept is for the next one
 
     def _solver(
-        self, settings: InfiniteAESettings, interactions: Interactions, progress: Progress
+        self, solver: str, interactions: Interactions, progress: Progress
     ) -> tuple[Callable[..., NDArray[Any] | None], Interactions | None]:
         """Work done once for all λ: a function from λ to α, and the centres where not all users are."""
-        kernel, dtype = settings.kernel, settings.dtype
-        if settings.solver == "exact":
+        s = self.settings
+        if solver == "exact":
             progress("kernel", 0, 1)
-            exact = devices.kernel_ridge(interactions.matrix, kernel, dtype)
+            exact = devices.kernel_ridge(interactions.matrix, s.kernel, s.dtype)
             progress("kernel", 1, 1)
 
             def solve_for(reg: float, *, solve: bool) -> NDArray[Any] | None:
@@ -200,74 +176,11 @@ class InfiniteAE(Explainable):
                 return exact.solve() if solve else None
 
             return solve_for, None
-        chosen = self._centres_of(interactions)
-        features = devices.nystrom_features(chosen.matrix, kernel, dtype)
+        chosen = self.given_centres(interactions.items) or choose(interactions, s.centres, seed=s.seed)
+        features = devices.nystrom_features(chosen.matrix, s.kernel, s.dtype)
         sums = features.sums(interactions.n_items)
         sums.add_all(nystrom.same(interactions.matrix), total=interactions.n_users, progress=progress)
         return lambda reg, solve=True: sums.solve(reg), chosen
-
-    def _centres_of(self, interactions: Interactions) -> Interactions:
-        given = self.given_centres(interactions.items)
-        return (
-            choose(interactions, self.settings.centres, seed=self.settings.seed) if given is None else given
-        )
-
-    def given_centres(self, items: Vocabulary) -> Interactions | None:
-        """The centres that the caller brought for a log over these items; None: they are still to choose.
-
-        Args:
-            items: Items of the log.
-        """
-        if self._given is not None and self._given.items != items:
-            raise DataError(
-                f"the centres have {self._given.n_items} items and the log {len(items)}, or in "
-                "another order; expected the same: align_items() brings a summary into the log's order."
-            )
-        return self._given
-
-    def fit_prepared(
-        self, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
-    ) -> Self:
-        """Fit in place on a prepared dataset, partition by partition; see
-        `infrec.models.infinite_ae_partitioned`.
-
-        Memory does not grow with the log. The model knows its centres and no other user: ask it with
-        histories.
-
-        Args:
-            dataset: The prepared dataset.
-            team: The processes that fit together; only the first one has α afterwards.
-            progress: Called while it works.
-        """
-        from infrec.models import infinite_ae_partitioned
-
-        model = copy.copy(self)
-        model._fitted = None
-        self._fitted = infinite_ae_partitioned.fit(model, dataset, team=team, progress=progress)
-        return self
-
-    @property
-    def popularity(self) -> NDArray[np.float32]:
-        """The sum of each item's weights, over the log that was fitted."""
-        return super().popularity if self.state.popularity is None else self.state.popularity
-
-    def decide(self, interactions: Interactions) -> tuple[Literal["exact", "nystrom"], str]:
-        """Exact or Nyström, and why.
-
-        Args:
-            interactions: The log to fit on.
-        """
-        n, s = interactions.n_users, self.settings
-        if s.solver != "auto":
-            return s.solver, "as the settings say" if self._given is None else "the centres were given"
-        needed, free, where = devices.exact_fit_budget(n, interactions.n_items, s.dtype)
-        facts = (
-            f"an exact fit of {n:,} users needs {machine.memory_size(needed)} and {where} has "
-            f"{machine.memory_size(free)}"
-        )
-        if machine.memory_fits(needed, free) or n <= s.centres:
-            return "exact", facts
-        return "nystrom", f"{facts}, so {s.centres:,} users stand for all of them (Nyström)"
 
     @property
     def alpha(self) -> NDArray[np.floating[Any]]:
@@ -287,8 +200,6 @@ class InfiniteAE(Explainable):
         return self.state.compared.kernel_rows(self.settings.kernel, histories)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        if histories.shape[0] <= _BATCH:
-            return self._times_alpha(self.kernel(histories))
         out = np.empty(histories.shape, np.float32)
         for start in range(0, histories.shape[0], _BATCH):
             some = slice(start, start + _BATCH)
@@ -317,14 +228,113 @@ class InfiniteAE(Explainable):
             scores -= self.alpha.dtype.type(self.state.shift) * self.alpha[rows]
         return scores
 
+    # ---- settings ------------------------------------------------------------------------------------------
+    def with_settings(self, **changes: Any) -> Self:
+        """An unfitted variant, with the same given centres unless others are named."""
+        if self._given is not None and "centres" not in changes:
+            changes["centres"] = self._given
+        return super().with_settings(**changes)
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """The settings in use; an exact fit has no centres to speak of."""
+        every = super().selected
+        return {k: v for k, v in every.items() if k not in _OF_NYSTROM or every["solver"] != "exact"}
+
+    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
+        """On a summary, λ is tried from the grid that was made with it; with given centres, from theirs."""
+        grid = interactions.reg_grid if self._given is None else GIVEN_CENTRES_GRID
+        return {"reg": grid} if grid and self.settings.reg == AUTO else {}
+
+    def decide(self, interactions: Interactions) -> tuple[Literal["exact", "nystrom"], str]:
+        """Exact or Nyström, and why.
+
+        Args:
+            interactions: The log to fit on.
+        """
+        n, s = interactions.n_users, self.settings
+        if s.solver != "auto":
+            return s.solver, "as the settings say" if self._given is None else "the centres were given"
+        needed, free, where = devices.exact_fit_budget(n, interactions.n_items, s.dtype)
+        facts = (
+            f"an exact fit of {n:,} users needs {machine.memory_size(needed)} and {where} has "
+            f"{machine.memory_size(free)}"
+        )
+        if machine.memory_fits(needed, free) or n <= s.centres:
+            return "exact", facts
+        return "nystrom", f"{facts}, so {s.centres:,} users stand for all of them (Nyström)"
+
+    def _check_size(self, interactions: Interactions) -> None:
+        """Before anything large is allocated: does it fit, and if not, what would?"""
+        n, d, s = interactions.n_users, interactions.n_items, self.settings
+        if self.decide(interactions)[0] == "nystrom":
+            centres = min(s.centres, n) if self._given is None else self._given.n_users
+            devices.require_nystrom(centres, d, s.dtype, rows=n, kept=min(n, JUDGES))
+            return
+        needed, free, _ = devices.exact_fit_budget(n, d, s.dtype)
+        room = devices.users_that_fit(d, itemsize=np.dtype(s.dtype).itemsize, free=free)
+        machine.require_memory(
+            needed,
+            f"an exact fit of {n:,} users",
+            "let a few users stand for all of them (solver='nystrom'; `--set solver=nystrom`); or fit on "
+            f"fewer users ({room:,} would fit): a sample (`infrec sample`), a summary (`infrec distill`); or "
+            "use the model 'ease', whose size depends on the items alone",
+            free=free,
+        )
+
+    # ---- few centres, many users ---------------------------------------------------------------------------
+    @property
+    def centres(self) -> Interactions:
+        return self.state.centres
+
+    def given_centres(self, items: Vocabulary) -> Interactions | None:
+        """The centres that the caller brought for a log over these items; None: they are still to choose.
+
+        Args:
+            items: Items of the log.
+        """
+        if self._given is not None and self._given.items != items:
+            raise DataError(
+                f"the centres have {self._given.n_items} items and the log {len(items)}, or in "
+                "another order; expected the same: align_items() brings a summary into the log's order."
+            )
+        return self._given
+
+    def fit_prepared(
+        self, dataset: PartitionedLog, *, team: Team | None = None, progress: Progress = silent
+    ) -> Self:
+        """Fit in place on a prepared dataset, partition by partition; see
+        `infrec.models.infinite_ae_partitioned`.
+
+        Memory does not grow with the log. The model knows its centres and no other user: ask it with
+        histories.
+
+        Args:
+            dataset: The prepared dataset.
+            team: The processes that fit together; only the first one has α afterwards.
+            progress: Called while it works.
+        """
+        from infrec.models.infinite_ae_partitioned import PartitionedFit
+
+        model = copy.copy(self)
+        model._fitted = None
+        self._fitted = PartitionedFit(model, dataset, team or Team(), progress).run()
+        return self
+
     def with_only_centres(self) -> Self:
         """A model with equal scores that holds its centres and α alone, and knows no other user."""
         state = InfiniteAEState(self.centres, self.alpha, popularity=self.popularity)
         return self.with_fit(replace(self.fitted, log=self.centres, state=state))
 
+    @property
+    def popularity(self) -> NDArray[np.float32]:
+        """The sum of each item's weights, over the log that was fitted."""
+        return super().popularity if self.state.popularity is None else self.state.popularity
+
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
         return contributions(self, history, items)
 
+    # ---- disk ----------------------------------------------------------------------------------------------
     def _arrays(self) -> dict[str, NDArray[Any]]:
         if self.settings.solver == "exact":
             return {} if self.log.n_users <= _SOLVE_AGAIN else {"alpha": self.alpha}
@@ -355,26 +365,8 @@ class InfiniteAE(Explainable):
             return InfiniteAEState(centres, alpha, popularity=popularity)
         return self._fit(log).state
 
-    def _check_size(self, interactions: Interactions) -> None:
-        """Before anything large is allocated: does it fit, and if not, what would?"""
-        n, d, s = interactions.n_users, interactions.n_items, self.settings
-        if self.decide(interactions)[0] == "nystrom":
-            centres = min(s.centres, n) if self._given is None else self._given.n_users
-            devices.require_nystrom(centres, d, s.dtype, rows=n, kept=min(n, JUDGES))
-            return
-        needed, free, _ = devices.exact_fit_budget(n, d, s.dtype)
-        room = devices.users_that_fit(d, itemsize=np.dtype(s.dtype).itemsize, free=free)
-        machine.require_memory(
-            needed,
-            f"an exact fit of {n:,} users",
-            "let a few users stand for all of them (solver='nystrom'; `--set solver=nystrom`); or fit on "
-            f"fewer users ({room:,} would fit): a sample (`infrec sample`), a summary (`infrec distill`); or "
-            "use the model 'ease', whose size depends on the items alone",
-            free=free,
-        )
 
-
-def _mean_diagonal(interactions: Interactions, kernel: NTK) -> float:
+def _mean_diagonal(interactions: Interactions, kernel: Kernel) -> float:
     """tr K / n."""
     diagonal = kernel.diagonal(gram.squared_norms(interactions.matrix), d=interactions.n_items)
     return float(np.mean(diagonal, dtype=np.float64))

@@ -26,17 +26,17 @@ from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.models import centres
+from infrec.models.base import Fitted, State
 from infrec.models.explanation import Contributions, Explainable
 from infrec.models.infinite_ae import DEEPEST, InfiniteAE, InfiniteAEState
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial
-from infrec.models.state import Fitted, State
 from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.search import ladder
 from infrec.search.criterion import Candidate
-from infrec.search.tune import Strategy
+from infrec.search.tunable import Strategy
 from infrec.settings import AUTO, Auto, Settings, setting
 
 _SOLVE_AGAIN = 1000  # up to so many users, everything is solved again at loading instead of stored

@@ -14,8 +14,8 @@ anybody is scored: a known user has an E_u⁽⁰⁾ of their own, a new one the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -23,16 +23,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.kernels import gram
 from infrec.models.gradient_model import (
     LAYERS,
     RATE,
+    Embeddings,
     GradientModel,
     GradientSettings,
-    GradientState,
-    normal,
     widened,
     width_of,
 )
@@ -80,20 +78,10 @@ def _graph_of(log: Interactions) -> tuple[sp.csr_array, sp.csr_array]:
 
 
 @dataclass(frozen=True)
-class Graph:
-    """The trainer's view."""
+class Graph(Embeddings):
+    """LightGCN as the trainer sees it."""
 
-    width: int
-    latent: int = field(compare=False)  # changes no compiled function
     layers: int
-
-    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        users = normal(rng, (log.n_users, self.latent), 0.1)
-        items = normal(rng, (log.n_items, self.latent), 0.1)
-        return {
-            "users": widened(users, sizes.users, self.width),
-            "items": widened(items, sizes.items, self.width),
-        }
 
     def constants(self, sizes: Sizes, log: Interactions) -> Any:
         """R̂, and R̂ᵀR̂ where it is the shorter way, dense where they fit; else the entries of R̂, by user and by
@@ -165,7 +153,6 @@ class LightGCN(GradientModel):
     """The strongest of the pairwise models on sparse logs; anybody is scored by their history."""
 
     name: ClassVar[str] = "lightgcn"
-    traced: ClassVar[tuple[str, ...]] = ("rate", "l2")
     settings_type: ClassVar = LightGCNSettings
     settings: LightGCNSettings
 
@@ -202,16 +189,10 @@ class LightGCN(GradientModel):
         }
         return kept if log.synthetic_users else {"users": users / np.float32(k + 1), **kept}
 
-    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
-        n_items, latent = log.n_items, self.settings.latent
-        yield from (("items", (n_items, latent)), ("spread", (n_items, latent)))
-        yield from (("mean", (latent,)), ("degree", (n_items,)))
-
-    def _restore(self, artifact: Artifact, log: Interactions) -> GradientState:
-        state = super()._restore(artifact, log)
-        if "users" in artifact.arrays:
-            state.parameters["users"] = artifact.array("users", log.n_users, self.settings.latent)
-        return state
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
+        latent = self.settings.latent
+        yield from ((name, (log.n_items, latent)) for name in ("items", "spread"))
+        yield from (("mean", (latent,)), ("degree", (log.n_items,)))
 
     @property
     def knows_users(self) -> bool:

@@ -7,22 +7,22 @@ service answers by them too. `Lists` finds ids by Arrow and makes tables, for ma
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError
 from infrec.metrics.ranking import top_k
+from infrec.search.criterion import Scorer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Columns = list[int] | NDArray[np.integer]
 
 OnUnknown = Literal["popular", "skip", "error"]
@@ -84,22 +84,13 @@ def best_items(
 
 
 # ---- ids and tables -----------------------------------------------------------------------------
-class Lists(ABC):
+class Lists(Scorer):
     """The lists of a model that gives scores, as tables."""
-
-    @property
-    @abstractmethod
-    def log(self) -> Interactions:
-        """The log that the model was fitted on: its vocabularies and histories."""
 
     @property
     @abstractmethod
     def popularity(self) -> NDArray[np.float32]:
         """The sum of each item's weights: what is recommended when nothing is known of a user."""
-
-    @abstractmethod
-    def score(self, histories: sp.csr_array, *, users: Sequence[object] | None = None) -> NDArray[np.float32]:
-        """A score for every item, given histories as CSR rows over the model's items; higher is better."""
 
     @abstractmethod
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
@@ -182,10 +173,8 @@ class Lists(ABC):
             k: Length of the list.
         """
         _check_length(k)
-        (at,) = self.log.items.positions([item])
-        if at < 0:
-            raise DataError(f"the item {item!r} is not among the {self.log.n_items:,} items of the model.")
-        values = np.asarray(self._similarity(int(at)), dtype=np.float32)[None, :]
+        at = item_column(self.log, item)
+        values = np.asarray(self._similarity(at), dtype=np.float32)[None, :]
         allowed = np.ones(values.shape[1], bool)
         allowed[at] = False
         best = top_k(values, min(k, values.shape[1]), only=allowed)[0]
@@ -196,6 +185,14 @@ class Lists(ABC):
             "score": pa.array(values[0, best], pa.float32()),
         }
         return _with_titles(self.log, table, best)
+
+
+def item_column(log: Interactions, item: object) -> int:
+    """The column of an item, by its id."""
+    (at,) = log.items.positions([item])
+    if at < 0:
+        raise DataError(f"the item {item!r} is not among the {log.n_items:,} items of the model.")
+    return int(at)
 
 
 def _check_length(k: object) -> None:

@@ -7,7 +7,7 @@ The input is divided by its length and its items are dropped at random; β grows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,7 @@ from infrec.models.gradient_model import (
     RATE,
     DropoutSettings,
     GradientModel,
+    Program,
     widened,
     width_of,
 )
@@ -36,24 +37,24 @@ if TYPE_CHECKING:
 ANNEALING = 1000  # steps in which β reaches its cap
 
 
-def dense_layers(params: Mapping[str, Any], names: list[str], x: Any, tanh: Any) -> Any:
-    """x through layers with a tanh after each."""
-    for name in names:
-        x = tanh(x @ params[f"{name}.weight"] + params[f"{name}.bias"])
+def dense_layers(params: Mapping[str, Any], side: str, layers: int, x: Any, tanh: Any) -> Any:
+    """x through the hidden layers of a side, "encoder" or "decoder", with a tanh after each."""
+    for n in range(layers):
+        x = tanh(x @ params[f"{side}{n}.weight"] + params[f"{side}{n}.bias"])
     return x
 
 
-def encoder_names(layers: int) -> list[str]:
-    return [f"encoder{n}" for n in range(layers)]
-
-
-def decoder_names(layers: int) -> list[str]:
-    return [f"decoder{n}" for n in range(layers)]
+def layer_shapes(items: int, hidden: int, layers: int, latent: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Each layer, in their order: its name, and how many numbers go in and out."""
+    for side, into, last, out in (("encoder", items, "mean", latent), ("decoder", latent, "out", items)):
+        for n in range(layers):
+            yield f"{side}{n}", (into if n == 0 else hidden, hidden)
+        yield last, (hidden, out)
 
 
 @dataclass(frozen=True)
-class Autoencoder:
-    """The trainer's view."""
+class Autoencoder(Program):
+    """MVAE as the trainer sees it."""
 
     width: int
     latent: int = field(compare=False)  # changes no compiled function
@@ -61,19 +62,13 @@ class Autoencoder:
     layers: int
 
     def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        inner = [self.hidden] * self.layers
-        real = [log.n_items, *inner, self.latent], [self.latent, *inner, log.n_items]
-        room = [sizes.items, *inner, self.width], [self.width, *inner, sizes.items]
-        names = [*encoder_names(self.layers), "mean"], [*decoder_names(self.layers), "out"]
+        room = dict(layer_shapes(sizes.items, self.hidden, self.layers, self.width))
         out: dict[str, np.ndarray] = {}
-        for side in range(2):
-            for at, name in enumerate(names[side]):
-                for each in (name, "spread") if name == "mean" else (name,):
-                    shape = real[side][at], real[side][at + 1]
-                    limit = np.sqrt(6 / sum(shape))  # Glorot
-                    weight = rng.uniform(-limit, limit, shape)
-                    out[f"{each}.weight"] = widened(weight, room[side][at], room[side][at + 1])
-                    out[f"{each}.bias"] = np.zeros(room[side][at + 1], np.float32)
+        for name, shape in layer_shapes(log.n_items, self.hidden, self.layers, self.latent):
+            for each in (name, "spread") if name == "mean" else (name,):
+                limit = np.sqrt(6 / sum(shape))  # Glorot
+                out[f"{each}.weight"] = widened(rng.uniform(-limit, limit, shape), *room[name])
+                out[f"{each}.bias"] = np.zeros(room[name][1], np.float32)
         return out
 
     def constants(self, sizes: Sizes, log: Interactions) -> Any:
@@ -122,12 +117,12 @@ class Autoencoder:
         there = step.constants["latent"]
         length = jnp.sqrt(jnp.maximum((histories**2).sum(axis=1, keepdims=True), 1e-12))
         x = dropped(histories / length, hyper["dropout"], step.stream(streams[0]))
-        h = dense_layers(params, encoder_names(self.layers), x, jnp.tanh)
+        h = dense_layers(params, "encoder", self.layers, x, jnp.tanh)
         mean = h @ params["mean.weight"] + params["mean.bias"]
         log_variance = h @ params["spread.weight"] + params["spread.bias"]
         noise = jax.random.normal(step.stream(streams[1]), mean.shape) * there
         z = mean + noise * jnp.exp(0.5 * log_variance)
-        h = dense_layers(params, decoder_names(self.layers), z, jnp.tanh)
+        h = dense_layers(params, "decoder", self.layers, z, jnp.tanh)
         divergence = 0.5 * jnp.sum(there * (jnp.exp(log_variance) + mean**2 - 1 - log_variance), axis=1)
         return h @ params["out.weight"] + params["out.bias"], divergence
 
@@ -168,29 +163,11 @@ class MVAE(GradientModel):
     def _size(self, log: Interactions) -> int:
         return 2 * log.n_items * self.settings.hidden
 
-    def _adopt(
-        self, log: Interactions, trained: Mapping[str, NDArray[np.float32]]
-    ) -> dict[str, NDArray[Any]]:
-        """Everything but the spread, which only training needs."""
-        items, latent = log.n_items, self.settings.latent
-        kept = {name: array for name, array in trained.items() if not name.startswith("spread")}
-        kept["encoder0.weight"] = kept["encoder0.weight"][:items]
-        kept["mean.weight"], kept["mean.bias"] = kept["mean.weight"][:, :latent], kept["mean.bias"][:latent]
-        kept["decoder0.weight"] = kept["decoder0.weight"][:latent]
-        kept["out.weight"], kept["out.bias"] = kept["out.weight"][:, :items], kept["out.bias"][:items]
-        return kept
-
-    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
-        items, s = log.n_items, self.settings
-        hidden, latent = s.hidden, s.latent
-        for side, first, last, width in (
-            ("encoder", items, "mean", latent),
-            ("decoder", latent, "out", items),
-        ):
-            for n in range(s.layers):
-                yield f"{side}{n}.weight", (first if n == 0 else hidden, hidden)
-                yield f"{side}{n}.bias", (hidden,)
-            yield from ((f"{last}.weight", (hidden, width)), (f"{last}.bias", (width,)))
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
+        """Of everything but the spread, which only training needs."""
+        s = self.settings
+        for name, shape in layer_shapes(log.n_items, s.hidden, s.layers, s.latent):
+            yield from ((f"{name}.weight", shape), (f"{name}.bias", shape[1:]))
 
     def represent(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """μ(x): where the model places each history.
@@ -201,12 +178,12 @@ class MVAE(GradientModel):
         p, layers = self.parameters, self.settings.layers
         length = np.sqrt(np.maximum(np.asarray((histories**2).sum(axis=1), np.float32).ravel(), 1e-12))
         x = sp.csr_array(sp.diags_array(1 / length) @ histories, dtype=np.float32)
-        h = dense_layers(p, encoder_names(layers), x, np.tanh)
+        h = dense_layers(p, "encoder", layers, x, np.tanh)
         return h @ p["mean.weight"] + p["mean.bias"]
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         p = self.parameters
-        h = dense_layers(p, decoder_names(self.settings.layers), self.represent(histories), np.tanh)
+        h = dense_layers(p, "decoder", self.settings.layers, self.represent(histories), np.tanh)
         return h @ p["out.weight"] + p["out.bias"]
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:

@@ -9,8 +9,8 @@ the item, so a user's scores for all items cost one addition each before the sec
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,12 +24,12 @@ from infrec.models.gradient_model import (
     LATENT,
     LAYERS,
     DropoutSettings,
-    FoldsIn,
+    Embeddings,
     normal,
     widened,
     width_of,
 )
-from infrec.models.mf import cosine
+from infrec.models.mf import FoldsIn, cosine
 from infrec.settings import setting
 
 if TYPE_CHECKING:
@@ -41,20 +41,18 @@ _ENTRIES = 2**20  # numbers of the first layer that numpy has at a time
 
 
 @dataclass(frozen=True)
-class Tower:
-    """The trainer's view. Layer k of the network has latent / 2ᵏ units."""
+class Tower(Embeddings):
+    """NeuMF as the trainer sees it. Layer k of the network has latent / 2ᵏ units."""
 
-    width: int
-    latent: int = field(compare=False)  # changes no compiled function
     layers: int
 
     def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
         width, latent = self.width, self.latent
         out: dict[str, np.ndarray] = {"bias": np.zeros(sizes.items, np.float32)}
         for name in ("users", "users_mlp"):
-            out[name] = widened(normal(rng, (log.n_users, latent), 0.1), sizes.users, width)
+            out[name] = self.drawn(rng, log.n_users, sizes.users)
         for name in ("items", "items_mlp"):
-            out[name] = widened(normal(rng, (log.n_items, latent), 0.1), sizes.items, width)
+            out[name] = self.drawn(rng, log.n_items, sizes.items)
         out["product"] = widened(np.ones(latent), width)
         before = latent
         for k in range(1, self.layers + 1):
@@ -67,9 +65,6 @@ class Tower:
             before = units
         out["network"] = widened(normal(rng, (before,), np.sqrt(1 / before)), max(1, width >> self.layers))
         return out
-
-    def constants(self, sizes: Sizes, log: Interactions) -> Any:
-        return ()
 
     def loss(self, params: Params, step: Step, hyper: Mapping[str, Any]) -> Any:
         import jax
@@ -156,13 +151,10 @@ class NeuMF(FoldsIn):
 
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Both vectors of a user side by side; widths stay padded, as the network's matrices have them."""
-        kept = {name: array for name, array in trained.items() if not name.startswith("users")}
-        for name in ("items", "items_mlp", "bias"):
-            kept[name] = trained[name][: log.n_items]
         users = np.hstack([trained["users"], trained["users_mlp"]])[: log.n_users]
-        return {"users": users, **kept}
+        return {"users": users, **super()._adopt(log, trained)}
 
-    def _shapes(self, log: Interactions) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _shapes(self, log: Interactions) -> Iterable[tuple[str, tuple[int, ...]]]:
         n_items, width = log.n_items, width_of(self.settings.latent)
         yield from (("items", (n_items, width)), ("items_mlp", (n_items, width)), ("bias", (n_items,)))
         yield "product", (width,)
@@ -172,23 +164,23 @@ class NeuMF(FoldsIn):
             yield f"bias{k}", shape[1:]
         yield "network", (max(1, width >> self.settings.layers),)
 
+    @property
+    def _user_width(self) -> int:
+        return 2 * width_of(self.settings.latent)
+
     def _item_vectors(self) -> NDArray[np.float32]:
         return np.hstack([self.parameters["items"], self.parameters["items_mlp"]])
 
     def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
-        users = self._vectors(histories, known)
-        width = users.shape[1] // 2
-        return self._all(users[:, :width], users[:, width:])
-
-    def _all(self, users: NDArray[np.float32], users_mlp: NDArray[np.float32]) -> NDArray[np.float32]:
         """By a compiled function where JAX is running already, as in training; else by numpy alone."""
-        layers, n_items = self.settings.layers, self.log.n_items
+        users = self._vectors(histories, known)
+        width, layers, n_items = users.shape[1] // 2, self.settings.layers, self.log.n_items
         out = np.empty((len(users), n_items), np.float32)
         compiled = "jax" in sys.modules
         params = self._padded() if compiled else self.parameters
         step = _BLOCK if compiled else max(1, _ENTRIES // (n_items * len(params["bias1"])))
         for at in range(0, len(users), step):
-            block = [each[at : at + step] for each in (users, users_mlp)]
+            block = np.split(users[at : at + step], [width], axis=1)
             if compiled:
                 block = [widened(each, step, each.shape[1]) for each in block]
                 scores = np.asarray(_compiled(layers)(params, block))

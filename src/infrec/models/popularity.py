@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.base import Recommender
-from infrec.models.state import Fitted, State
+from infrec.models.base import Fitted, Recommender, State
 from infrec.progress import Progress, silent
 from infrec.settings import Settings
 

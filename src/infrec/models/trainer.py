@@ -13,15 +13,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec import checkpoints
 from infrec.checkpoints import CheckpointedLoop, fingerprint
+from infrec.contents import Artifact
+from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.models import batches
 from infrec.models.batches import Batch, Log, Pairs, Sizes
@@ -30,15 +35,9 @@ from infrec.randomness import generator
 from infrec.randomness import key as stream
 
 if TYPE_CHECKING:
-    from os import PathLike
-
-    import scipy.sparse as sp
     from jaxtyping import Array, Float
-    from numpy.typing import NDArray
 
-    from infrec.contents import Artifact
-    from infrec.data import Interactions
-    from infrec.models.batches import PaddedSizes
+    from infrec.models.gradient_model import Program, Trainable
 
 Params = dict[str, Any]  # name → array
 Validate = Callable[[Any], float]
@@ -68,47 +67,6 @@ class Step:
     def stream(self, number: int) -> Array:
         """A key for the model's own use, from 1."""
         return jax.random.fold_in(self.key, number)
-
-
-class Program(Protocol):
-    """A model as the trainer sees it; hashable, because functions are compiled for it."""
-
-    def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """The parameters before the first step, of padded shapes; padding is 0 and must stay 0."""
-
-    def constants(self, sizes: Sizes, log: Interactions) -> Any:
-        """Constants of the log that the loss needs beside the interactions."""
-
-    def loss(self, params: Params, step: Step, hyper: Mapping[str, Array]) -> Array:
-        """The loss of a mini-batch. `hyper` are the model's numeric settings, which cost no compilation."""
-
-
-class Trainable(Protocol):
-    """A model that can be trained, or anything else with a `Program`."""
-
-    name: ClassVar[str]
-    every: ClassVar[int]
-    patience: ClassVar[int]
-    most_epochs: ClassVar[int]
-
-    @property
-    def settings(self) -> Any:
-        """With `seed` and `epochs`."""
-
-    @property
-    def selected(self) -> Mapping[str, Any]: ...
-
-    def program(self, log: Interactions) -> Program: ...
-
-    def hyper(self, log: Interactions) -> Mapping[str, float]: ...
-
-    def batch(self, log: Interactions) -> int | None: ...
-
-    def room(self, log: Interactions) -> PaddedSizes | None: ...
-
-    def with_parameters(
-        self, log: Interactions, trained: Mapping[str, NDArray[np.float32]], epochs: int
-    ) -> Any: ...
 
 
 class State(NamedTuple):
@@ -191,13 +149,14 @@ class Training:
         self._passes = max(1, -(-STEPS_OF_AN_EPOCH // self._sizes.blocks))
         self._constants = self._program.constants(self._sizes, log)
         self._hyper = {name: jnp.float32(value) for name, value in model.hyper(log).items()}
-        self._key = stream(model.settings.seed, "train", model.name)
-        start = self._program.start(self._sizes, log, generator(model.settings.seed, "start", model.name))
+        seed, epochs = model.selected["seed"], model.selected["epochs"]
+        self._key = stream(seed, "train", model.name)
+        start = self._program.start(self._sizes, log, generator(seed, "start", model.name))
         params = {name: jnp.asarray(array, jnp.float32) for name, array in start.items()}
         self._state = State(params, _ADAM.init(params))
         self.epoch, self.every, self.patience = 0, model.every, model.patience
-        self.fixed = model.settings.epochs != "auto"
-        self.epochs: int = model.settings.epochs if self.fixed else model.most_epochs
+        self.fixed = epochs != "auto"
+        self.epochs: int = epochs if self.fixed else model.most_epochs
         self.scores: list[tuple[int, float]] = []
         self.best_score: float | None = None
         self.best_epoch = 0

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from infrec.registry import MODELS
+
 if TYPE_CHECKING:
     from infrec.report.document import Value
 
@@ -145,21 +147,12 @@ STYLES = {
     "distill-cf-soft": Style("Distill-CF (fractional)", 6, "P"),
     "distill-cf-published": Style("Distill-CF (as published)", 1, "X"),
     "full": Style("all users", 7, "*", DASHED),
-    "poprec": Style("PopRec", 2, "D"),
-    "bias-only": Style("Bias-only", 5, "v"),
-    "mf": Style("MF", 3, "s"),
-    "neumf": Style("NeuMF", 4, "^"),
-    "lightgcn": Style("LightGCN", 6, "P"),
-    "ease": Style("EASE", 1, "s"),
-    "mvae": Style("MVAE", 8, "X"),
-    "infinite-ae": Style("∞-AE", 0, "o"),
-    "infinite-ae-plus": Style("∞-AE-plus", 7, "*"),
     "joint": Style("Joint", 7, "*"),
     "individual": Style("Individual", 2, "D"),
     "fine-tune": Style("Fine-tune", 4, "^"),
     "ader": Style("ADER", 1, "s"),
     "guessing": Style("guessing", 2, "", DASHED),
-}
+} | {name: Style(model.label, model.colour, model.marker) for name, model in MODELS.items()}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 
 

@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.errors import ConfigError, NotFittedError
-from infrec.models.gradient_model import widened
+from infrec.models.gradient_model import Program, Trainable, widened
 from infrec.progress import Progress, silent
 from infrec.randomness import generator as stream
 from infrec.settings import Settings, setting
@@ -66,7 +66,7 @@ def discriminator(params: Mapping[str, Any], rows: Any, profiles: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Adversaries:
+class Adversaries(Program):
     """The trainer's view. hidden: width of both networks' layers; latent: numbers of noise; profile: of c."""
 
     hidden: int
@@ -184,7 +184,7 @@ class ARCFSettings(Settings):
     seed: int = setting(42, "seed of the start and of all draws", least=0)
 
 
-class ARCF:
+class ARCF(Trainable):
     """A generator of users: `ARCF(epochs=100).fit(log).generate(500)`, trained by the common trainer."""
 
     name: ClassVar[str] = "ar-cf"
@@ -211,12 +211,6 @@ class ARCF:
 
     def hyper(self, log: Interactions) -> dict[str, float]:
         return {"rate": self.settings.rate, "penalty": self.settings.penalty}
-
-    def batch(self, log: Interactions) -> int | None:
-        return None
-
-    def room(self, log: Interactions) -> None:
-        return None
 
     def with_parameters(
         self, log: Interactions, trained: Mapping[str, NDArray[np.float32]], epochs: int

@@ -1,9 +1,8 @@
 """Settings that a long search found, kept as one small JSON file per dataset and model, with its record.
 
 The project's own lie in `results/selected`, found on a GPU; `infrec evaluate --search --save-selection`
-writes such files. Nothing needs them: without a file, a model has its shipped settings.
-
-`--save-selection`: what a search found, with all that is needed to judge it and to do it again.
+writes such files, with all that is needed to judge a search and to do it again. Nothing needs them: without a
+file, a model has its shipped settings.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,12 +58,10 @@ def read(dataset: str, model: str, folder: str | os.PathLike[str] = FOLDER) -> S
         return None
     except OSError as failure:
         raise ArtifactError(f"{path} cannot be read ({failure}); remove it or search again.") from failure
-    try:
+    found = None
+    with suppress(ValueError, TypeError):
         found = Selected(**json.loads(text))
-        whole = found.model == model and isinstance(found.settings, dict)
-    except (ValueError, TypeError):
-        whole = False
-    if not whole:
+    if found is None or found.model != model or not isinstance(found.settings, dict):
         raise ArtifactError(
             f"{path} is no selection of settings for {model}; remove it, or write it again with "
             f"infrec evaluate {dataset} --model {model} --search SECONDS --save-selection {folder}."
@@ -92,7 +90,6 @@ def _layout(document: Mapping[str, Any]) -> str:
 
 def save_search(document: Mapping[str, Any], folder: Path, settings: Sequence[str], seed: int) -> Path:
     """Write the selection of an evaluation's document; returns its file."""
-
     dataset, model, search = document["dataset"], document["model"], document["search"]
     chosen = document["selected"].items()
     scores = [

@@ -10,23 +10,21 @@ every candidate. Strategies differ in the metric and in how many judge:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from infrec.data import Interactions
 from infrec.errors import DataError
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hit_rate_at, hits, top_k
 from infrec.randomness import generator
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-    from numpy.typing import NDArray
-
-    from infrec.data import Interactions
 
 Metric = Literal["HR", "NDCG", "both"]
 
@@ -35,18 +33,33 @@ _BLOCK = 512  # of them whose scores exist at a time
 _EARLY_STOPPING = 2000, 16_000_000  # users and scores at most that early stopping looks at
 
 
-class Scorer(Protocol):
+class Scorer(ABC):
     """A fitted model as a criterion sees it."""
 
     @property
+    @abstractmethod
     def log(self) -> Interactions:
-        """The log it was fitted on."""
+        """The log that the model was fitted on: its vocabularies and histories."""
 
-    def fitted_scores(self, rows: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Scores of training users for their own histories."""
+    @abstractmethod
+    def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        """The scores of training users for their own training histories.
 
-    def score(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        """Scores of anybody's histories."""
+        Args:
+            rows: Row numbers of the training users.
+        """
+
+    @abstractmethod
+    def score(self, histories: sp.csr_array, *, users: Sequence[object] | None = None) -> NDArray[np.float32]:
+        """A score for every item, given histories as CSR rows over the model's items; higher is better.
+
+        Args:
+            histories: CSR rows over the model's items.
+            users: Ids of the rows' users: for those it was trained on, a model may use what it has learnt for
+                them beside their history. All others are judged by their history alone, and so are all users
+                where the model was trained on a summary or a sample, whose users are not the ones asked
+                about.
+        """
 
 
 Judge = Callable[[Any], float]  # from a fitted model to its quality in percent
@@ -74,14 +87,6 @@ class Candidate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rungs", tuple((int(epochs), score) for epochs, score in self.rungs))
-
-    def without_solution(self, failure: str) -> Candidate:
-        """This candidate, chosen on a part of the interactions, marked as impossible to fit on all.
-
-        Args:
-            failure: The error of the fit on all.
-        """
-        return replace(self, error=f"on all interactions, {failure}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,12 +167,6 @@ def cutoff(n_items: int) -> int:
     With 60 items, every variant would reach 100 % at 100 and the choice would be left to chance.
     """
     return min(100, max(1, n_items // 5))
-
-
-def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that were judged, the best one first; of equals the last, as everywhere."""
-    judged = [(one.score, at, one) for at, one in enumerate(candidates) if one.score is not None]
-    return [one for *_, one in sorted(judged, key=lambda entry: entry[:2], reverse=True)]
 
 
 def validate_alignment(train: Interactions, validation: Interactions, *, known_users: bool = True) -> None:

@@ -24,17 +24,10 @@ PAUSED = 16  # trainings kept in memory at most; a worse one that goes on after 
 class Training(Protocol):
     """A training as the search sees it: it can pause, and pausing changes nothing."""
 
-    @property
-    def epoch(self) -> int:
-        """Epochs done."""
-
-    @property
-    def epochs(self) -> int:
-        """The most it will do."""
-
-    @property
-    def every(self) -> int:
-        """Epochs between two validations."""
+    epoch: int  # done
+    epochs: int  # the most it will do
+    every: int  # epochs between two validations
+    best_score: float | None  # on validation so far
 
     @property
     def done(self) -> bool:
@@ -43,10 +36,6 @@ class Training(Protocol):
     @property
     def best(self) -> Any:
         """The fitted model of the best validation so far."""
-
-    @property
-    def best_score(self) -> float | None:
-        """Its validation score; None before the first one."""
 
     def run(self, until: int, validate: Judge | None = None, progress: Progress = silent) -> object:
         """Go on up to this epoch."""
@@ -114,21 +103,17 @@ def halve(
     return Raced(training.best, winner.settings, [race.candidate(trial, winner) for trial in race.trials])
 
 
+@dataclass(eq=False)
 class _Race:
     """Who has come how far."""
 
-    def __init__(
-        self,
-        begin: Callable[[Mapping[str, Any]], Training],
-        variants: Sequence[Mapping[str, Any]],
-        validate: Judge,
-        clock: Callable[[], float],
-        deadline: float,
-    ) -> None:
-        self.begin, self.variants, self.validate = begin, variants, validate
-        self.clock, self.deadline = clock, deadline
-        self.trials: list[_Trial] = []
-        self.rungs: list[int] = []  # known with the first training
+    begin: Callable[[Mapping[str, Any]], Training]
+    variants: Sequence[Mapping[str, Any]]
+    validate: Judge
+    clock: Callable[[], float]
+    deadline: float
+    trials: list[_Trial] = field(default_factory=list)
+    rungs: list[int] = field(default_factory=list)  # known with the first training
 
     @property
     def is_over(self) -> bool:
@@ -211,16 +196,17 @@ class _Race:
     def candidate(self, trial: _Trial, winner: _Trial) -> Candidate:
         """A trial as it is recorded, with the reason why it is not the winner."""
         reason = None
-        if trial is not winner and trial.error is None:
-            if len(trial.scores) == len(self.rungs):
-                reason = "trained to its end and not the best"
-            elif trial.scores:
-                there = self.standing(len(trial.scores) - 1)
-                # Fewer than the rung's if it stopped early.
-                epochs = min(self.rungs[len(trial.scores) - 1], trial.measured[-1][0])
-                reason = f"{there.index(trial) + 1} of {len(there)} after {epochs} epochs"
-            else:
-                reason = "the time was over before its first comparison"
+        if trial is winner or trial.error is not None:
+            pass
+        elif len(trial.scores) == len(self.rungs):
+            reason = "trained to its end and not the best"
+        elif trial.scores:
+            there = self.standing(len(trial.scores) - 1)
+            # Fewer than the rung's if it stopped early.
+            epochs = min(self.rungs[len(trial.scores) - 1], trial.measured[-1][0])
+            reason = f"{there.index(trial) + 1} of {len(there)} after {epochs} epochs"
+        else:
+            reason = "the time was over before its first comparison"
         return Candidate(
             trial.settings,
             trial.measured[-1][1] if trial.measured else None,

@@ -2,7 +2,7 @@
 
 Nothing here sees test data. A model says by its `strategy` how its settings are searched:
 
-    grid      every value that is open is fitted and judged                                      `grid`
+    grid      every value that is open is fitted and judged                                      `select`
     ladder    one setting at a time, up and down its values                                      `ladder`
     halving   nothing, unless seconds or a space are given; then many are trained a little       `halving`
 """
@@ -10,74 +10,26 @@ Nothing here sees test data. A model says by its `strategy` how its settings are
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
+import scipy.sparse as sp
+
+from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.search.criterion import Candidate, best_first, early_stopping, validate_alignment
-from infrec.search.grid import Variable, select
-from infrec.search.halving import Training, halve
+from infrec.search.criterion import Candidate, Criterion, early_stopping, validate_alignment
+from infrec.search.halving import halve
+from infrec.search.tunable import Tunable
 from infrec.splits import Split, inner_holdout
 
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
-    from infrec.data import Interactions
-
-Strategy = Literal["grid", "ladder", "halving"]
-
-_NOTHING_HELD_OUT = "used as it is: no user has enough interactions to hold one out"
-
-
-class Tunable(Variable, Protocol):
-    """A model whose settings can be chosen."""
-
-    strategy: ClassVar[Strategy]
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]]
-    fallback: ClassVar[Mapping[str, Any]]
-
-    @property
-    def selected(self) -> dict[str, Any]:
-        """The settings in use."""
-
-    @property
-    def auto_settings(self) -> list[str]:
-        """The settings that are still open."""
-
-    def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
-        """Every combination of values to try."""
-
-    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
-        """Values that the data itself brings."""
-
-    def with_settings(self, **changes: Any) -> Self:
-        """An unfitted variant."""
-
-    def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
-        """The fitted model with the record of what was tried."""
-
-    def early_stop_on(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
-        """The model, told beforehand what it will be judged by."""
-
-    def training(self, log: Interactions) -> Training:
-        """With the strategy "halving": a training that can pause."""
-
-    def climb(
-        self,
-        log: Interactions,
-        validation: Interactions | None,
-        *,
-        context: sp.csr_array | None,
-        seconds: float | None,
-        progress: Progress,
-    ) -> tuple[dict[str, Any], list[Candidate]]:
-        """With the strategy "ladder": the settings chosen, and what was tried."""
-
+NOTHING_HELD_OUT = "used as it is: no user has enough interactions to hold one out"
+_NOTHING_SAID = "not judged: it reproduces the histories exactly, so validation says nothing about it"
 
 M = TypeVar("M", bound=Tunable)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +163,60 @@ def _in_random_order(model: Tunable, space: Mapping[str, Sequence[Any]], seed: i
     return [own, *(others[at] for at in order)]
 
 
+def select(
+    model: M,
+    train: Interactions,
+    validation: Interactions,
+    variants: Sequence[Mapping[str, Any]],
+    *,
+    context: sp.csr_array | None = None,
+    seconds: float | None = None,
+    progress: Progress = silent,
+) -> tuple[M, list[Candidate]]:
+    """The variant that ranks `validation` best by HR@100, fitted on `train`, and everything that was tried.
+
+    The last of equals wins: search spaces begin with the least regularised value. A variant that fails is
+    recorded and skipped, and so is one that gives training users their own histories back: what is held out
+    would be ranked by the order of the items alone. No variant is begun after `seconds`, but until one has
+    been judged.
+    """
+    criterion = Criterion(validation.matrix, context)
+    start = last = time.perf_counter()
+    best: M | None = None
+    best_score = -1.0
+    candidates: list[Candidate] = []
+    for settings, fitted in model.path(train, variants, progress):
+        score, error = None, None
+        if isinstance(fitted, InfrecError):
+            error = str(fitted)
+        elif context is None and fitted.is_interpolating:
+            error = _NOTHING_SAID
+            best = fitted if len(variants) == 1 else best
+        else:
+            try:
+                score = criterion(fitted)
+            except SolveError as failure:
+                error = str(failure)
+            else:
+                if score >= best_score:
+                    best, best_score = fitted, score
+        del fitted
+        now = time.perf_counter()
+        candidates.append(Candidate(dict(settings), score, error, now - last))
+        last = now
+        progress("choose settings", len(candidates), len(variants), **settings, score=score)
+        if seconds is not None and best is not None and now - start >= seconds:
+            for rest in variants[len(candidates) :]:
+                candidates.append(Candidate(dict(rest), error=f"not tried: the {seconds:g} s were over"))
+            break
+    if best is None:
+        raise SolveError(
+            f"all {len(candidates)} candidate settings of {model.name} failed; the last one said: "
+            f"{candidates[-1].error if candidates else 'there was nothing to try'}"
+        )
+    return best, candidates
+
+
 def _without_validation(
     model: M,
     train: Interactions,
@@ -219,24 +225,33 @@ def _without_validation(
     progress: Progress,
 ) -> tuple[M, list[Candidate]]:
     """The variant that is best on an inner holdout, fitted on everything; else the fallback."""
-    candidates = _judged_inside(model, train, variants, progress) if may_hold_out else []
-    if not candidates:
+    inner = inner_holdout(train) if may_hold_out else None
+    if inner is None:
         settings = {name: model.fallback[name] for name in variants[0]}
-        return _fit(model, train, settings, progress), [Candidate(settings, error=_NOTHING_HELD_OUT)]
+        return _fit(model, train, settings, progress), [Candidate(settings, error=NOTHING_HELD_OUT)]
+    candidates = select(model, *inner, variants, progress=progress)[1]
+    return first_solved(candidates, lambda settings: _fit(model, train, settings, progress)), candidates
+
+
+def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those that were judged, the best one first; of equals the last, as everywhere."""
+    judged = [(one.score, at, one) for at, one in enumerate(candidates) if one.score is not None]
+    return [one for *_, one in sorted(judged, key=lambda entry: entry[:2], reverse=True)]
+
+
+def first_solved(candidates: list[Candidate], fit: Callable[[Mapping[str, Any]], T]) -> T:
+    """Result of fitting the best candidate that can be fitted; those before it are marked as impossible.
+
+    They were judged on a part of the interactions: λ = 0 fails where two users differ only in what was
+    hidden.
+    """
     ranked = best_first(candidates)
     while True:
         best = ranked.pop(0)
         try:
-            return _fit(model, train, best.settings, progress), candidates
-        except SolveError as failure:  # λ = 0, where two users differed only in what was hidden
+            return fit(best.settings)
+        except SolveError as failure:
             if not ranked:
                 raise
-            candidates[candidates.index(best)] = best.without_solution(str(failure))
-
-
-def _judged_inside(
-    model: Tunable, train: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress
-) -> list[Candidate]:
-    """The variants, judged on an inner holdout; none when no user has enough interactions for one."""
-    inner = inner_holdout(train)
-    return [] if inner is None else select(model, *inner, variants, progress=progress)[1]
+            error = f"on all interactions, {failure}"
+            candidates[candidates.index(best)] = replace(best, error=error)

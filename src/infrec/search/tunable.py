@@ -1,0 +1,164 @@
+"""A model as a search sees it: settings, some of which are open, and fits of its variants."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import scipy.sparse as sp
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError, InfrecError
+from infrec.progress import Progress, silent
+from infrec.search.criterion import Candidate, Scorer
+from infrec.settings import AUTO, Settings
+
+if TYPE_CHECKING:
+    from infrec.search.halving import Training
+
+Strategy = Literal["grid", "ladder", "halving"]
+
+
+class Tunable(Scorer):
+    """A model that is made with settings; those that are "auto" are chosen on validation data.
+
+    Args:
+        args, settings: Fields of `settings_type`, in order or by name.
+    """
+
+    name: ClassVar[str]
+    strategy: ClassVar[Strategy] = "grid"  # how its settings are searched
+    settings_type: ClassVar[type[Settings]]  # its fields are the constructor's arguments
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]]  # the values to try, of settings that have some
+    fallback: ClassVar[Mapping[str, Any]]  # of each "auto", where nothing can be held out to choose by
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the settings as the constructor's signature, and their documentation under its own."""
+        super().__init_subclass__(**kwargs)
+        if "settings_type" in vars(cls):
+            cls.search_space = cls.settings_type.search_space()
+            cls.fallback = cls.settings_type.fallbacks()
+            cls.__signature__ = inspect.signature(cls.settings_type)  # type: ignore[attr-defined]
+            cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{cls.settings_type.described()}"
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.settings_type.check_names(settings, self.name)
+        self._requested = self.settings_type(*args, **settings)
+
+    # ---- settings ------------------------------------------------------------------------------------------
+    @property
+    def settings(self) -> Any:
+        """The settings in use, of `settings_type`."""
+        return self._requested
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """The settings in use; after `fit`, none of them is "auto"."""
+        return self.settings.to_dict()
+
+    @property
+    def auto_settings(self) -> list[str]:
+        """The settings that are "auto" and are chosen on validation."""
+        decided = self.settings_type.decided_by_data()
+        return [name for name, value in self.selected.items() if value == AUTO and name not in decided]
+
+    def with_settings(self, **changes: Any) -> Self:
+        """An unfitted variant.
+
+        Args:
+            changes: Settings by name; the others are as requested.
+        """
+        return type(self)(**(self.settings.to_dict() | changes))
+
+    def variants(self, space: Mapping[str, Sequence[Any]] | None = None) -> list[dict[str, Any]]:
+        """Every combination of values to try: of the settings that are "auto", and of those that `space`
+        names.
+
+        [{}] when nothing is open. The values are those of `space`, else of the model's own search space.
+
+        Args:
+            space: Values by setting, instead of those of the model's own search space.
+        """
+        space = dict(space or {})
+        self.settings_type.check_names(space, self.name)
+        open_settings = [name for name in self.selected if name in self.auto_settings or name in space]
+        values = {**self.search_space, **space}
+        undeclared = [name for name in open_settings if name not in values]
+        if undeclared:
+            raise ConfigError(f"{undeclared[0]}='auto' of {self.name} has no values to try; give it a value.")
+        every = itertools.product(*(values[name] for name in open_settings))
+        return [dict(zip(open_settings, combination, strict=True)) for combination in every]
+
+    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
+        """Values that the data itself brings for open settings, instead of the search space's.
+
+        Args:
+            interactions: The log to fit on.
+        """
+        return {}
+
+    # ---- fits of variants ----------------------------------------------------------------------------------
+    @abstractmethod
+    def path(
+        self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
+    ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
+        """Fit one variant after the other; a failure is yielded, not raised.
+
+        Args:
+            interactions: The log to fit on.
+            variants: Changes of settings, one after the other.
+            progress: Called while it works.
+        """
+
+    @abstractmethod
+    def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
+        """The fitted model with the record of what was tried.
+
+        Args:
+            candidates: The variants that were tried.
+        """
+
+    @property
+    def is_interpolating(self) -> bool:
+        """Whether `fitted_scores` are the training histories themselves, whatever was held out of them."""
+        return False
+
+    def early_stop_on(self, validation: Interactions, context: sp.csr_array | None = None) -> Self:
+        """The model, told beforehand what it will be judged by; those trained by epochs stop early on it.
+
+        Args:
+            validation: Held-out interactions.
+            context: The validation users' histories where they are not the training users.
+        """
+        return self
+
+    def training(self, log: Interactions) -> Training:
+        """A training that can pause, of a model whose strategy is "halving".
+
+        Args:
+            log: The log to train on.
+        """
+        raise NotImplementedError(self.name)
+
+    def climb(
+        self,
+        log: Interactions,
+        validation: Interactions | None,
+        *,
+        context: sp.csr_array | None,
+        seconds: float | None,
+        progress: Progress,
+    ) -> tuple[dict[str, Any], list[Candidate]]:
+        """Settings found on a ladder, and what was tried, of a model whose strategy is "ladder".
+
+        Args:
+            log: The log to fit on.
+            validation: Held-out interactions of it, or None.
+            context: The validation users' histories where they are not the users of the log.
+            seconds: Begin no candidate after that time.
+            progress: Called while it works.
+        """
+        raise NotImplementedError(self.name)
