@@ -273,7 +273,7 @@ def test_parquet_whose_parts_claim_other_rows(tmp_path: Path) -> None:
     pq.write_table(pa.table({"user": range(9), "item": range(9)}), tmp_path / "log.parquet")
     hostile.claim_rows(tmp_path / "log.parquet", 9, 63)
     with pytest.raises(DataError, match=r"as Parquet \(its parts have 63 rows and the file 9\)"):
-        read(tmp_path / "log.parquet")
+        Interactions.read(tmp_path / "log.parquet")
 
 
 def test_parquet_cut_off_or_flipped(tmp_path: Path) -> None:
