@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,17 @@ import scipy.linalg  # noqa: F401 (it brings an OpenBLAS of its own, which has t
 import threadpoolctl
 
 from infrec.data import Interactions
+
+# Where Python may not keep bytecode (images of containers often say so), each of some hundred processes would
+# compile JAX's sources again: it is kept for tests, and away from the sources.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    sys.dont_write_bytecode, sys.pycache_prefix = False, os.environ["PYTHONPYCACHEPREFIX"]
+
+# Workers share the cores: with a thread for each core in each of them, threads would wait for one another.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, share)))
 
 # OpenBLAS starts no more threads than there are cores, whatever the variable says; told again, it does.
 if threads := os.environ.get("OPENBLAS_NUM_THREADS"):

@@ -1,9 +1,9 @@
 """Damaged and hostile files by the thousand: `make fuzz`, or `python -m tests.fuzz --seconds 60 --seed 1`.
 
-Three groups of cases. `artifacts`: every kind of saved directory with bytes changed, or with arrays, tables
-and manifest entries changed and the hashes brought up to date, then loaded and asked for something.
-`inputs`: logs in every format with bytes changed, then read. `checkpoints`: those of training and of
-distillation, changed and restored (these need JAX).
+Four groups of cases. `artifacts`: every kind of saved directory with bytes changed, or with arrays, tables
+and manifest entries changed and the hashes brought up to date, then loaded and asked for something. `bytes`:
+the bytes of one of its files alone, which is quick. `inputs`: logs in every format with bytes changed, then
+read. `checkpoints`: those of training and of distillation and noisy sums, changed and restored (with JAX).
 
 A case must end in a sound result or in one sentence (an `InfrecError`): no other exception, no crash, no
 number that is not finite, no case of more than `HANG` seconds, no memory beyond what honest files need and
@@ -32,7 +32,7 @@ from pathlib import Path
 HANG = 20  # seconds
 ROOM = 256 << 20  # bytes that a case may take beyond what all honest files took, twice
 LIMIT = 8 << 30  # of addresses: what asks for more fails, and is told
-SHARES = {"artifacts": 0.5, "inputs": 0.4, "checkpoints": 0.1}
+SHARES = {"artifacts": 0.3, "bytes": 0.25, "inputs": 0.3, "checkpoints": 0.15}
 
 
 # ---- the child: cases one after the other ------------------------------------------------------------------

@@ -246,14 +246,41 @@ def changed_manifest(document: dict[str, Any], chance: random.Random) -> None:
 
 
 # ---- artifacts ---------------------------------------------------------------------------------------------
-def artifact_cases(folder: Path) -> Run:
-    """Every kind of artifact, each used once as it is."""
+def honest_artifacts(folder: Path) -> dict[str, list[Path]]:
+    """The files of every kind of artifact, each used once as it is."""
     folder.mkdir()
-    for name, build in hostile.BUILDERS.items():
+    for name, build in sorted(hostile.BUILDERS.items()):
         build(folder / name)
         if wrong := used(folder / name):
             raise RuntimeError(f"{name}: {wrong}")
-    files = {name: sorted((folder / name).iterdir()) for name in hostile.BUILDERS}
+    return {name: sorted((folder / name).iterdir()) for name in sorted(hostile.BUILDERS)}
+
+
+def byte_cases(folder: Path) -> Run:
+    """One file of an artifact with other bytes, where it lies: many cases in little time."""
+    contents = {
+        file: file.read_bytes() for files in honest_artifacts(folder).values() for file in sorted(files)
+    }
+    files = list(contents)
+
+    def run(chance: random.Random, work: Path) -> str:
+        file = chance.choice(files)
+        manifest = file.parent / artifacts.MANIFEST
+        try:
+            file.write_bytes(changed_bytes(contents[file], chance))
+            if file != manifest and chance.random() < 0.5:
+                hostile.reseal(file.parent)
+            return used(file.parent)
+        finally:
+            for each in {file, manifest}:
+                each.write_bytes(contents[each])
+
+    return run
+
+
+def artifact_cases(folder: Path) -> Run:
+    """Whatever may be wrong in an artifact's files, once or several times."""
+    files = honest_artifacts(folder)
     names = sorted(files)
 
     def run(chance: random.Random, work: Path) -> str:
@@ -441,7 +468,8 @@ def _first(found: tuple[Any, Any]) -> tuple[Any]:
 
 # ---- checkpoints -------------------------------------------------------------------------------------------
 def checkpoint_cases(folder: Path) -> Run:
-    """A training and a distillation that have saved where they were."""
+    """A training and a distillation that have saved where they were, and noisy sums over users."""
+    from infrec.distillation import dp_sums, private
     from infrec.distillation.run import Run as DistillationRun
     from infrec.distillation.settings import DistillSettings
     from infrec.distillation.validation import Verdict
@@ -460,9 +488,29 @@ def checkpoint_cases(folder: Path) -> Run:
 
     distillation = DistillationRun(log.matrix, config, judge, directory=folder / "distillation").go()
 
+    sums = private.user_sums(log, log.items)
+    promise = (sums, private.LEAST_NOISE, 1e-4, True)
+    with np.errstate(all="ignore"):
+        private._released(*promise, folder / "private", False)
+    dp_sums.STEPS = 2
+
+    def resumed(place: Path, chance: random.Random) -> str:
+        released = private._released(*promise, place, True)
+        arrays = (released.activity, released.weights, released.together)
+        if not all(np.isfinite(array).all() for array in arrays):
+            return "a noisy sum is not finite"
+        if chance.random() < 0.05:  # compiled anew each time
+            rows = dp_sums.Population.fit(released, seed=1).draw(5, seed=1)
+            return "" if np.isfinite(rows.data).all() else "an invented user is not finite"
+        return ""
+
     def run(chance: random.Random, work: Path) -> str:
-        name = chance.choice(("training", "distillation"))
+        name = chance.choice(("training", "distillation", "sums"))
         shutil.rmtree(work / name, ignore_errors=True)
+        if name == "sums":
+            shutil.copytree(folder / "private", work / name)
+            damage(work / name / "sums", chance)
+            return resumed(work / name, chance) if artifacts.is_artifact(work / name / "sums") else ""
         shutil.copytree(folder / name / "checkpoint", work / name)
         damage(work / name, chance)
         found = artifacts.read(work / name)
@@ -477,6 +525,7 @@ def checkpoint_cases(folder: Path) -> Run:
 
 GROUPS: dict[str, Callable[[Path], Run]] = {
     "artifacts": artifact_cases,
+    "bytes": byte_cases,
     "inputs": input_cases,
     "checkpoints": checkpoint_cases,
 }

@@ -228,6 +228,15 @@ def test_a_table_of_more_rows_than_its_file_can_hold(copy: Callable[[str], Path]
         used(folder)
 
 
+def test_a_part_of_a_table_that_claims_more_rows_than_the_table(copy: Callable[[str], Path]) -> None:
+    """Memory would be taken for what the part claims: 256 GiB after four changed bytes."""
+    folder = copy("dataset")
+    hostile.claim_rows(folder / "items.parquet", hostile.ITEMS, 63)
+    hostile.reseal(folder)
+    with pytest.raises(ArtifactError, match=r"its parts have 63 rows and the file 9"):
+        used(folder)
+
+
 def test_rows_that_no_partition_can_hold(copy: Callable[[str], Path]) -> None:
     folder = copy("dataset")
     change_table(folder, "users", put("interactions", 0, 2**31))

@@ -220,6 +220,7 @@ def read_table(file: Path, columns: Sequence[str] | None = None) -> pa.Table:
             wanted = names if columns is None else [name for name in columns if name in names]
             if not fits(opened.metadata.num_rows, len(wanted), file.stat().st_size):
                 raise ValueError(f"{opened.metadata.num_rows:,} rows do not fit in its size")
+            check_rows(opened.metadata)
             table = opened.read(columns=wanted)
         table.validate(full=True)
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as failure:
@@ -232,6 +233,13 @@ def with_info(items: pa.Table, info: pa.Table | None) -> pa.Table:
     for name, column in () if info is None else zip(info.column_names, info.columns, strict=True):
         items = items.append_column(f"info.{name}", column)
     return items
+
+
+def check_rows(footer: Any) -> None:
+    """Refuse a Parquet file whose parts do not add up to its rows: memory is taken for what a part claims."""
+    parts = sum(footer.row_group(at).num_rows for at in range(footer.num_row_groups))
+    if parts != footer.num_rows:
+        raise pa.ArrowInvalid(f"its parts have {parts:,} rows and the file {footer.num_rows:,}")
 
 
 def fits(rows: int, columns: int, size: int) -> bool:

@@ -16,6 +16,8 @@ from infrec.data import Interactions
 from infrec.splits import holdout
 from tests.cli.conftest import Infrec
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 NAMED = ", ".join(samplers.STRATEGIES[:-1]) + f" or {samplers.STRATEGIES[-1]}."
 STRATEGIES = ("interaction-rns", "user-rns", "head-user", "svp-cf")
 

@@ -18,6 +18,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.data.datasets import find_sources, load
 from infrec.errors import DataError
+from tests import hostile
 
 HEADER = "user,item,rating\n"
 GOOD = HEADER + "a,x,5\nb,y,4\n"
@@ -266,6 +267,13 @@ def test_refused(tmp_path: Path, name: str, content: bytes, says: str) -> None:
     with pytest.raises(DataError, match=says) as error:
         Interactions.read(write(tmp_path, content, name))
     one_sentence(error)
+
+
+def test_parquet_whose_parts_claim_other_rows(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"user": range(9), "item": range(9)}), tmp_path / "log.parquet")
+    hostile.claim_rows(tmp_path / "log.parquet", 9, 63)
+    with pytest.raises(DataError, match=r"as Parquet \(its parts have 63 rows and the file 9\)"):
+        Interactions.read(tmp_path / "log.parquet")
 
 
 def test_parquet_cut_off_or_flipped(tmp_path: Path) -> None:

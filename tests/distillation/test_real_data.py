@@ -12,14 +12,14 @@ from infrec.distillation import leave_one_out
 
 
 @pytest.mark.real_data
-def test_sixty_cheap_steps_beat_random_users(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 users, 200 of the log a step. Two seeds gave 23.6 and 23.5 HR@10, 45.4 and 45.6 HR@100.
+def test_a_few_cheap_steps_beat_random_users(real_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 users, 100 of the log a step: 23.7 HR@10 and 45.8 HR@100; 60 steps of 200 give 23.5 and 45.4.
 
     100 random users give 19.5 and 40.6 (`infrec distill ml-1m --users 100`, its card).
     """
-    monkeypatch.setattr(leave_one_out, "GRID", (300.0, 1e3))  # of nine λ, each of which takes seconds to try
+    monkeypatch.setattr(leave_one_out, "GRID", (1e3,))  # of nine λ, each of which takes seconds to try
     split = holdout(datasets.load(str(real_data / "ml-1m.parquet")))
-    summary = distill(split, users=100, steps=60, validate_every=60, batch=200)
+    summary = distill(split, users=100, steps=66, validate_every=66, batch=100)
     assert summary.discrete and summary.n_items == 3706
     found = evaluate(InfiniteAE().fit(summary), split, intervals=False).metrics
     assert 22.4 < found["HR@10"] < 26

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from infrec.data import Interactions
 from infrec.data.export import export
 from infrec.paper import ablation, experiment, runner
 from infrec.paper.records import FILE, Records
+from infrec.report import figures
+from infrec.report.document import Figure
 from tests.cli.conftest import Infrec, infrec
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -41,7 +44,19 @@ ORDER = ("statistics", "table1", "cold", "sample-efficiency", "transfer-ease", "
 
 @pytest.fixture(scope="module")
 def place(small_log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with the data and, once they are run, everybody's records; a grid as small as it can be."""
+    """A folder with the data and, once they are run, everybody's records; a grid as small as it can be.
+
+    Pages are written after every command: a figure with nothing new in it is drawn once.
+    """
+    drawn: dict[bytes, str] = {}
+
+    def drawn_once(figure: Figure) -> str:
+        key = pickle.dumps(figure)
+        if key not in drawn:
+            drawn[key] = draw(figure)
+        return drawn[key]
+
+    draw = figures.draw
     folder = tmp_path_factory.mktemp("reproduce")
     time = np.random.default_rng(5).permutation(small_log.n_interactions) + 10**6
     export(dataclasses.replace(small_log, time=time), folder / "tiny.parquet", "parquet")
@@ -49,6 +64,7 @@ def place(small_log: Interactions, tmp_path_factory: pytest.TempPathFactory) -> 
         patch.setattr(experiment, "QUICK_BUDGETS", (30,))
         patch.setattr(experiment, "QUICK_STEPS", {"steps": 4, "validate_every": 2})
         patch.setattr("infrec.distillation.dp_sums.STEPS", 20)
+        patch.setattr(figures, "draw", drawn_once)
         variants = [
             v for v in ablation.variants(True) if v[1] in ("on the fly", "fixed 5", "top-k", "soft, no noise")
         ]

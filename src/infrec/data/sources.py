@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from infrec.contents import check_rows
 from infrec.data.columns import once
 from infrec.errors import DataError, first_line
 
@@ -132,7 +133,9 @@ def parquet_files(folder: Path) -> list[Path]:
 def _schema(path: Path) -> pa.Schema:
     if path.stat().st_size == 0:
         raise DataError(f"{path.name} is empty; expected a Parquet file.")
-    return pq.read_schema(path, memory_map=True)
+    with pq.ParquetFile(path, memory_map=True) as file:
+        check_rows(file.metadata)
+        return file.schema_arrow
 
 
 def _decoded(schemas: list[pa.Schema]) -> list[pa.Schema]:
