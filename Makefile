@@ -39,6 +39,7 @@ lint: install
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy --explicit-package-bases --ignore-missing-imports benchmarks
 
 format: install
 	@$(BIN)/ruff check --fix .

@@ -78,6 +78,8 @@ def product_rate(n: int, mu: int, d: int) -> float:
 def plain_step(config: DistillSettings, train: Interactions, sizes: Any) -> Callable[[Any, Any, Any], Any]:
     """Loss and gradient as one would first write them."""
     d, mean = train.n_items, train.n_interactions / train.n_users
+    assert config.draws is not None and config.mass is not None, "settings must be resolved"
+    draws, mass = config.draws, config.mass
 
     def summary(logits: Any, key: Any) -> Any:
         if config.mode == "published":
@@ -86,10 +88,10 @@ def plain_step(config: DistillSettings, train: Interactions, sizes: Any) -> Call
                 noise = jax.random.gumbel(key, logits.shape)
                 return total + jax.nn.softmax((logits + noise) / config.tau, axis=1), None
 
-            keys = jax.random.split(key, config.draws)
+            keys = jax.random.split(key, draws)
             total, _ = jax.lax.scan(jax.checkpoint(draw), jnp.zeros_like(logits), keys)
             return jnp.minimum(total, 1.0)
-        soft = jnp.minimum(config.mass * jax.nn.softmax(logits / config.tau, axis=1), 1.0)
+        soft = jnp.minimum(mass * jax.nn.softmax(logits / config.tau, axis=1), 1.0)
         if config.mode == "soft":
             return soft
         rank = jnp.argsort(jnp.argsort(-logits, axis=1), axis=1)
@@ -137,7 +139,8 @@ def measure(config: DistillSettings, train: Interactions, repeat: int, plain: bo
     began = time.perf_counter()
     compiled = steps.step.lower(state, users, data, jnp.uint32(0), config).compile()
     out: dict[str, Any] = {"mode": config.mode, "compile_s": time.perf_counter() - began}
-    out["temporary_mb"] = compiled.memory_analysis().temp_size_in_bytes / 2**20
+    memory: Any = compiled.memory_analysis()
+    out["temporary_mb"] = memory.temp_size_in_bytes / 2**20
     batch = 20 if on_gpu else 1  # a GPU runs ahead of the host: time several steps together
 
     def some() -> Any:

@@ -132,7 +132,7 @@ def ran(data: Path, out: Path, count: int, arguments: argparse.Namespace) -> dic
 def estimate(dataset: PartitionedLog, count: int, arguments: argparse.Namespace) -> int:
     most = max(dataset.partitions, key=lambda facts: facts["rows"])
     judges = min(20_000, len(dataset.users)) // count if arguments.reg == "auto" else 0
-    return devices.streamed_fit(
+    return devices.nystrom_fit(
         arguments.centres,
         len(dataset.items),
         processes=count,

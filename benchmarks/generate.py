@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from infrec.data.synthetic import write_parquet
 
@@ -25,7 +26,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     share = 1 if given.full else 20
-    size = {**NETFLIX, "users": NETFLIX["users"] // share, "interactions": NETFLIX["interactions"] // share}
+    size: dict[str, Any] = {
+        **NETFLIX,
+        "users": NETFLIX["users"] // share,
+        "interactions": NETFLIX["interactions"] // share,
+    }
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         path = write_parquet(Path(folder) / "log.parquet", **size, seed=given.seed, threads=given.threads)

@@ -62,7 +62,9 @@ def main() -> None:
 
 def generated(folder: Path, full: bool) -> Path:
     share = 1 if full else 50
-    size = {name: value // (share if name != "items" else 1) for name, value in NETFLIX.items()}
+    size: dict[str, Any] = {
+        name: value // (share if name != "items" else 1) for name, value in NETFLIX.items()
+    }
     return write_parquet(folder / "log.parquet", **size, seed=42)
 
 

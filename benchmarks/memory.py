@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from infrec import machine
-from infrec.kernels import devices, nystrom, ridge_gpu
+from infrec.kernels import devices, kernel_of, nystrom, ridge_gpu
 
 USERS, ITEMS = 9_000, 4_000
 CENTRES = 3_000
@@ -57,33 +57,38 @@ def streamed_cpu() -> tuple[int, Callable[[], Any]]:
     prepare(rows, folder / "log", None, items)
     dataset = PartitionedLog.open(folder / "log")
     most = max(dataset.partitions, key=lambda facts: facts["rows"])
-    size = {"kept": 20_000, "rows": most["users"], "stored": most["rows"]}
+    size = {"kept": 20_000, "rows": int(most["users"]), "stored": int(most["rows"])}
 
     def job() -> None:
         InfiniteAE(centres=CENTRES).fit_prepared(dataset)
         shutil.rmtree(folder)
 
-    return devices.streamed_fit(CENTRES, len(dataset.items), **size), job
+    return devices.nystrom_fit(CENTRES, len(dataset.items), **size), job
 
 
 def distillation_cpu() -> tuple[int, Callable[[], Any]]:
     import jax.numpy as jnp
 
-    from infrec.distillation import distill
+    from infrec.distillation import DistillSettings, distill
+    from infrec.distillation.run import memory_needed
 
     jnp.zeros(3).block_until_ready()
     split = made(4_000)
-    needed = devices.distillation(500, split.train.n_items, batch=1024, judges=4_000)
-    return needed, lambda: distill(split, users=500, batch=1024, steps=3, validate_every=3)
+    settings = DistillSettings.of(users=500, batch=1024, steps=3, validate_every=3)
+    needed = memory_needed(split.train.n_users, split.train.n_items, settings)
+    return needed, lambda: distill(split, settings=settings)
 
 
 def exact_accelerator() -> tuple[int, Callable[[], Any]]:
     split = made(40_000)
     rows = split.train.matrix
-    needed = ridge_gpu.exact_on_device(
-        rows.shape[0], ITEMS, tile=ridge_gpu.tile_for(rows.shape[0]), columns=min(ridge_gpu.COLUMNS, ITEMS)
-    )
-    return needed, lambda: devices.solver(rows, 1, "float32")(5.0)
+
+    def job() -> None:
+        solver = devices.kernel_ridge(rows, kernel_of(1), "float32")
+        solver.factorise(5.0)
+        solver.solve()
+
+    return ridge_gpu.TiledRidge.needs(*rows.shape), job
 
 
 def nystrom_accelerator() -> tuple[int, Callable[[], Any]]:
@@ -129,12 +134,12 @@ def _ingest(*, text: bool) -> tuple[int, Callable[[], Any]]:
 
 
 def evaluation() -> tuple[int, Callable[[], Any]]:
-    from infrec.evaluation import evaluate
+    from infrec.evaluation.evaluate import evaluate, memory_needed
     from infrec.models import PopRec
 
     split = made(400_000, per_user=12)
     model = PopRec().fit(split.train)
-    needed = devices.evaluation(split.train.n_users, ITEMS, split.test.n_interactions)
+    needed = memory_needed(split.train.n_users, ITEMS, split.test.n_interactions)
     return needed, lambda: evaluate(model, split)
 
 

@@ -19,7 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from infrec.data.synthetic import _blocks
 from infrec.data.synthetic_world import World
 from infrec.evaluation import evaluate
 from infrec.kernels import devices, ridge
+from infrec.kernels.nystrom import block_size
 from infrec.models import InfiniteAE
 from infrec.search import tune
 from infrec.splits import Split, holdout
@@ -106,7 +107,7 @@ def nystrom(arguments: argparse.Namespace) -> dict[str, Any]:
     model = InfiniteAE(reg=REG, solver="nystrom", centres=arguments.centres)
     model.fit(log, progress=lambda *_, **__: marks.append(time.perf_counter() - begin))
     total = time.perf_counter() - begin
-    block = devices.nystrom_block(arguments.centres)
+    block = block_size(arguments.centres)
     return {
         **shape(log),
         "centres": arguments.centres,
@@ -125,7 +126,7 @@ def growth(arguments: argparse.Namespace) -> dict[str, Any]:
         for _ in range(2):
             model = InfiniteAE(reg=REG, solver="nystrom", centres=arguments.centres)
             before = time.process_time()
-            tries.append(timed(lambda model=model, log=log: model.fit(log))[0])
+            tries.append(timed(partial(model.fit, log))[0])
             processor.append(time.process_time() - before)
         found = {"seconds": min(tries), "tries": tries, "processor": min(processor)}
         rows.append({**shape(log), **found, "load": os.getloadavg()[0]})

@@ -65,11 +65,15 @@ def test_the_surrogate_keeps_the_row_sum() -> None:
     assert float(jnp.abs(slope).max()) > 0.1
 
 
-def test_straight_through() -> None:
-    x = jnp.asarray([0.2, 0.9])
-    out, slope = jax.value_and_grad(lambda x: relaxations.straight_through(jnp.round(x), x**2)[1])(x)
-    assert float(out) == 1.0
-    np.testing.assert_allclose(slope, [0, 1.8], rtol=1e-6)
+def test_discrete_is_the_mask_forwards_and_the_surrogate_backwards() -> None:
+    logits = jnp.asarray(np.random.default_rng(4).normal(size=(5, 40)), jnp.float32)
+    upstream = jnp.asarray(np.random.default_rng(5).normal(size=(5, 40)), jnp.float32)
+    sizes = jnp.asarray([0, 1, 9, 39, 40], jnp.int32)
+    mask = _mask(logits, sizes)
+    value, back = jax.vjp(lambda x: relaxations.discrete(x, sizes, 1.0), logits)
+    np.testing.assert_array_equal(value, mask)
+    _, expected = jax.vjp(lambda x: relaxations.above_threshold(x, mask, 1.0), logits)
+    np.testing.assert_allclose(back(upstream)[0], expected(upstream)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_rows_that_take_everything_or_nothing_are_finite() -> None:

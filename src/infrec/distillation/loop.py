@@ -60,27 +60,19 @@ def begin(logits: Array, reg: float) -> State:
     return State(*params, jnp.array(logits), _ADAM.init(params))
 
 
+def relaxed(logits: Array, data: Data, key: Array, settings: DistillSettings) -> Array:
+    """X̂ from the logits, with a gradient in every mode; `key` draws the Gumbel noise of `published`."""
+    if settings.mode == "published":
+        return gumbel.multi_draw(logits, key, settings.tau, settings.draws or 1)
+    if settings.mode == "soft":
+        return relaxations.soft(logits, settings.tau, settings.mass or 1.0)
+    return relaxations.discrete(logits, data.sizes, settings.tau)
+
+
 @partial(jax.jit, static_argnums=(3,))
 def summary(logits: Array, data: Data, at: Array, settings: DistillSettings) -> Float[Array, "users items"]:
     """X̂ as it would be released at step `at`."""
-    if settings.mode == "published":
-        return gumbel.multi_draw(
-            logits, counter_noise.fold(data.key, at, 3), settings.tau, settings.draws or 1
-        )
-    if settings.mode == "soft":
-        return relaxations.soft(logits, settings.tau, settings.mass or 1.0)
-    return relaxations.top_mask(logits, data.sizes).astype(jnp.float32)
-
-
-def relaxed(logits: Array, data: Data, key: Array, settings: DistillSettings) -> Array:
-    """X̂ as the gradient sees it."""
-    if settings.mode == "published":
-        return gumbel.multi_draw(logits, counter_noise.fold(key, 1), settings.tau, settings.draws or 1)
-    if settings.mode == "soft":
-        return relaxations.soft(logits, settings.tau, settings.mass or 1.0)
-    mask = relaxations.top_mask(jax.lax.stop_gradient(logits), data.sizes)
-    above = relaxations.above_threshold(logits, mask, settings.tau)
-    return relaxations.straight_through(mask.astype(logits.dtype), above)
+    return relaxed(logits, data, counter_noise.fold(data.key, at, 3), settings)
 
 
 def gradient(
@@ -96,7 +88,7 @@ def gradient(
     def loss(params: tuple[Array, Array]) -> Array:
         logits, log_reg = params
         return objective.total(
-            relaxed(logits, data, step_key, settings),
+            relaxed(logits, data, counter_noise.fold(step_key, 1), settings),
             jnp.exp(jax.lax.stop_gradient(log_reg)),
             users,
             counter_noise.fold(step_key, 2, 0),

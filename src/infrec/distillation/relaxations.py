@@ -1,13 +1,11 @@
 """From real-valued logits to the summary that the model sees, without random draws.
 
     soft:      X̂ = min(1, γ · softmax(X/τ))                     every row has mass at most γ
-    discrete:  X̂ = 1 for the k_r largest logits of row r, else 0; gradients pass through a surrogate
+    discrete:  X̂ = 1 for the k_r largest logits of row r, else 0
 
-Surrogates of the discrete mode, whose slope stands in for that of the step function:
-    softmax:   min(1, γ · softmax(X/τ))
-    sigmoid:   σ((X − t_r)/τ) with the threshold t_r between the k_r-th and the next logit; it moves with the
-               logits so that the row keeps its sum
-    identity:  X itself, less its row's mean slope: every logit is pulled as strongly
+A step function has no slope, so the gradient of `discrete` is that of X − t_r: every logit is pulled as
+strongly. The threshold t_r lies between the k_r-th logit and the next one and follows the logits within about
+τ of it, so that shifting a row changes nothing.
 """
 
 from __future__ import annotations
@@ -81,27 +79,22 @@ def threshold(logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"
     return jnp.where(jnp.isfinite(middle), middle, 0.0)
 
 
-def moving_threshold(
-    logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"], tau: Array | float
-) -> Float[Array, "rows 1"]:
-    """`threshold`, and how it follows the logits within about τ of it: a row's gradient then sums to zero."""
-    fixed = jax.lax.stop_gradient(logits)
-    at = threshold(fixed, mask)
-    p = jax.nn.sigmoid((fixed - at) / tau)
-    slope = p * (1 - p) + 1e-12
-    moved = (slope * (logits - fixed)).sum(axis=1, keepdims=True) / slope.sum(axis=1, keepdims=True)
-    return at + moved
-
-
-def straight_through(
-    value: Float[Array, "rows items"], surrogate: Float[Array, "rows items"]
+def discrete(
+    logits: Float[Array, "rows items"], sizes: Int[Array, " rows"], tau: Array | float
 ) -> Float[Array, "rows items"]:
-    """`value` forwards, the gradient of `surrogate` backwards."""
-    return jax.lax.stop_gradient(value) + (surrogate - jax.lax.stop_gradient(surrogate))
+    """1 for the `sizes[r]` largest logits of row r, else 0; its gradient is that of `above_threshold`."""
+    mask = top_mask(jax.lax.stop_gradient(logits), sizes)
+    above = above_threshold(logits, mask, tau)
+    return jax.lax.stop_gradient(mask.astype(logits.dtype)) + (above - jax.lax.stop_gradient(above))
 
 
 def above_threshold(
     logits: Float[Array, "rows items"], mask: Bool[Array, "rows items"], tau: Array | float
 ) -> Float[Array, "rows items"]:
-    """X − t, whose threshold t follows the logits within about τ of it: shifting the row changes nothing."""
-    return logits - moving_threshold(logits, mask, tau)
+    """X − t, whose threshold t follows the logits within about τ of it: a row's gradient sums to zero."""
+    fixed = jax.lax.stop_gradient(logits)
+    at = threshold(fixed, mask)
+    p = jax.nn.sigmoid((fixed - at) / tau)
+    slope = p * (1 - p) + 1e-12
+    moved = (slope * (logits - fixed)).sum(axis=1, keepdims=True) / slope.sum(axis=1, keepdims=True)
+    return logits - (at + moved)

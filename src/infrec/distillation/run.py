@@ -57,7 +57,9 @@ class Run:
         self._train, self._past, self._times = train, past, list[float]()
         on_gpu = device_arrays.on_gpu()
         if not on_gpu:
-            _require_memory(train, settings)
+            what = f"distilling {settings.users:,} users × {train.shape[1]:,} items"
+            advice = "use fewer synthetic users, or a smaller batch"
+            machine.require_memory(memory_needed(train.shape[0], train.shape[1], settings), what, advice)
         logits, weights = start.logits(train, settings, past), None
         if past is not None:
             train, weights = past.beside(train)
@@ -173,18 +175,21 @@ def finite(row: dict[str, float]) -> dict[str, float | None]:
     return {name: value if value is not None and np.isfinite(value) else None for name, value in row.items()}
 
 
-def _require_memory(train: sp.csr_array, settings: DistillSettings) -> None:
-    """Refuse what would not fit in main memory beside the log.
+def memory_needed(users: int, items: int, settings: DistillSettings) -> int:
+    """Bytes that a distillation takes in main memory beside the log.
 
     Twelve arrays of the summary's size (logits, their mean, Adam's two, gradients, X̂, α, …), α for every λ of
     a validation, a step's users and the validation users as bytes, and what JAX compiles. Where targets come
     from a model of items: its products, factor and inverse, and the targets in half precision.
+
+    Args:
+        users: Users of the log.
+        items: Its items.
+        settings: Settings of the distillation.
     """
-    users, items = train.shape
     batch = min(settings.batch or users, users)
     needed = 4 * settings.users * items * (12 + len(settings.reg_grid))
     needed += items * (3 * batch + min(users, 20_000)) + 240_000_000
     if settings.targets == "others":
         needed += 16 * min(items, MOST_ITEMS) ** 2 + 2 * batch * items
-    what = f"distilling {settings.users:,} users × {items:,} items"
-    machine.require_memory(needed, what, "use fewer synthetic users, or a smaller batch")
+    return needed

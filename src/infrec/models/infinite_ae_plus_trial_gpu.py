@@ -20,10 +20,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.errors import SolveError
-from infrec.kernels import devices
+from infrec.kernels import devices, kernel_of
 from infrec.kernels.device_arrays import compiled, coordinates
 from infrec.kernels.gram import Kernel
-from infrec.kernels.ntk import NTK
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
 from infrec.models.two_sides import ItemSide, UserSide
@@ -118,7 +117,7 @@ class DeviceTrial(Trial):
     def _new_weights(self, depth: int, reg: float) -> Any:
         if self._item_ridge is None:
             self._item_ridge = TiledItemRidge(ItemSide.inputs(self.matrix, self.scales))
-        return self._item_ridge.weights(NTK(depth), reg)
+        return self._item_ridge.weights(kernel_of(depth), reg)
 
     def _of_rows(self, s: Settings) -> NDArray[np.float32]:
         return self.scales.of_rows(self._asked, s["target_power"]).astype(np.float32)

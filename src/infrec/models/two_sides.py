@@ -26,8 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.kernels import devices, gram, ridge
-from infrec.kernels.ntk import NTK
+from infrec.kernels import devices, gram, kernel_of, ridge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,8 +88,8 @@ class UserSide:
         self.inputs = scales.weigh(matrix, user_power, item_power)
         self._own = scales.of_rows(matrix, user_power)
         norms = gram.squared_norms(self.inputs, dtype).astype(np.float64)  # as the solver has them
-        self.mean_diagonal = float(np.mean(NTK(depth).diagonal(norms, d=matrix.shape[1])))
-        self.solver = solver(self.inputs, NTK(depth), dtype)
+        self.mean_diagonal = float(np.mean(kernel_of(depth).diagonal(norms, d=matrix.shape[1])))
+        self.solver = solver(self.inputs, kernel_of(depth), dtype)
 
     def solve(self, reg: float, target_power: float) -> NDArray[Any]:
         """α, whose columns carry the items' weights: scores are K α · popularity^item_power."""
@@ -120,7 +119,7 @@ class ItemSide:
 
     def weights(self, depth: int, reg: float) -> NDArray[np.float32]:
         """B, items × items."""
-        weights = self._ridge.weights(NTK(depth), reg)
+        weights = self._ridge.weights(kernel_of(depth), reg)
         return weights if isinstance(weights, np.ndarray) else np.array(weights)
 
     @staticmethod
