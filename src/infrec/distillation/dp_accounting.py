@@ -79,8 +79,8 @@ def statement(
     return with_epsilon(facts, epsilon) or facts
 
 
-def with_epsilon(facts: Mapping[str, Any] | None, asked: float | None = None) -> dict[str, Any] | None:
-    """A statement with its ε, where dp-accounting can say it; else as it was. asked: the ε wished for."""
+def with_epsilon(facts: Mapping[str, Any] | None, epsilon: float | None = None) -> dict[str, Any] | None:
+    """A statement with its ε, where dp-accounting can say it; else as it was. epsilon: the ε wished for."""
     from importlib.metadata import version
     from importlib.util import find_spec
 
@@ -89,12 +89,12 @@ def with_epsilon(facts: Mapping[str, Any] | None, asked: float | None = None) ->
     if facts["epsilon"] is not None or find_spec("dp_accounting") is None:
         return dict(facts)
     delta = for_noise(facts["delta"], facts["public_items"])
-    found = spent(facts["noise_multiplier"], delta)
-    if asked is not None and found > asked:
+    cost = spent(facts["noise_multiplier"], delta)
+    if epsilon is not None and cost > epsilon:
         raise ConfigError(
-            f"the noise gives ε = {found:g}, more than the {asked:g} asked for; expected more noise."
+            f"the noise gives ε = {cost:g}, more than the {epsilon:g} asked for; expected more noise."
         )
-    return {**facts, "epsilon": asked or found, "accountant": f"dp-accounting {version('dp-accounting')}"}
+    return {**facts, "epsilon": epsilon or cost, "accountant": f"dp-accounting {version('dp-accounting')}"}
 
 
 def check(epsilon: float | None, delta: float | None) -> None:

@@ -168,16 +168,16 @@ def release(sums: Sums, multiplier: float, *, secret: int, threshold_delta: floa
         columns, weights = columns[weights > threshold], weights[weights > threshold]
     users = float(activity.sum())
     first = np.argsort(-weights, kind="stable")[: how_many(users, multiplier)]
-    chosen, weights = columns[first], weights[first]
-    if len(chosen) < 2:
+    items, weights = columns[first], weights[first]
+    if len(items) < 2:
         raise DataError(
-            f"with this noise {len(chosen)} items stand out from a log of about {users:,.0f} users; expected "
+            f"with this noise {len(items)} items stand out from a log of about {users:,.0f} users; expected "
             "at least 2: use a larger ε, a larger log, or give the public list of items (--catalogue)."
         )
     spread = float(deviation["together"] / np.sqrt(2))
-    pairs = np.triu(spread * noise["together"].standard_normal((len(chosen), len(chosen))), 1)
-    together = np.asarray(sums.together(chosen) + pairs + pairs.T, np.float32)
-    return Release(activity, chosen, weights, together, spread, threshold)
+    pairs = np.triu(spread * noise["together"].standard_normal((len(items), len(items))), 1)
+    together = np.asarray(sums.together(items) + pairs + pairs.T, np.float32)
+    return Release(activity, items, weights, together, spread, threshold)
 
 
 def how_many(users: float, multiplier: float) -> int:

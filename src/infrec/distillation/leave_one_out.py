@@ -116,10 +116,10 @@ class LeaveOneOutTargets:
     def scores(self, train: sp.csr_array, users: NDArray[np.integer]) -> NDArray[np.float32]:
         """[users, items]: scores by the model without the user, standardised within each user."""
         mine = sp.csr_array(train[users][:, self.items])
-        found = gram.sparse_times(mine, self.inverse)
+        v = gram.sparse_times(mine, self.inverse)
         scores = np.zeros((len(users), train.shape[1]), np.float32)
         scores[:, self.items] = _without_self(
-            mine.toarray(), found, np.diagonal(self.inverse), self.weight[users]
+            mine.toarray(), v, np.diagonal(self.inverse), self.weight[users]
         )
         return _standardised(scores)
 
@@ -143,17 +143,17 @@ class LeaveOneOutTargets:
         @jax.jit
         def of(p: Any, at: Any, x: Any, weight: Any, sharpness: Any) -> Any:
             mine = x[:, at]
-            found = jnp.matmul(mine, p, precision="highest")
-            scores = jnp.zeros_like(x).at[:, at].set(_without_self(mine, found, jnp.diagonal(p), weight))
+            v = jnp.matmul(mine, p, precision="highest")
+            scores = jnp.zeros_like(x).at[:, at].set(_without_self(mine, v, jnp.diagonal(p), weight))
             return _powers(_standardised(scores), sharpness, xp=jnp)
 
         return partial(of, inverse, items)
 
 
-def _without_self(x: Any, found: Any, diagonal: Any, weight: Any) -> Any:
+def _without_self(x: Any, v: Any, diagonal: Any, weight: Any) -> Any:
     """x − v / ((1 − w h) P_ii + w v²), the formula above for a user of weight w."""
-    leverage = weight * (x * found).sum(axis=1)
-    return x - found / ((1.0 - leverage)[:, None] * diagonal[None, :] + weight[:, None] * found**2)
+    leverage = weight * (x * v).sum(axis=1)
+    return x - v / ((1.0 - leverage)[:, None] * diagonal[None, :] + weight[:, None] * v**2)
 
 
 def _standardised(scores: Any) -> Any:

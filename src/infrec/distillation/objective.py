@@ -185,8 +185,8 @@ def _shown_and_hidden(x: Array, user: Array, key: Array, form: Form) -> tuple[Ar
     first, second = counter_noise.stream(key, user, jnp.uint32(0))
     item = jax.lax.broadcasted_iota(jnp.uint32, x.shape, 1)
     chance = counter_noise.bits(item, first[:, None], second[:, None])
-    chosen = chance < np.uint32(round(form.hidden * (2**32 - 1)))
-    return jnp.where(chosen, 0.0, values), jnp.where(chosen, values, 0.0), True
+    mask = chance < np.uint32(round(form.hidden * (2**32 - 1)))
+    return jnp.where(mask, 0.0, values), jnp.where(mask, values, 0.0), True
 
 
 def _loss(

@@ -200,8 +200,8 @@ def _settings(
         )
     if target is not None and not 0 < target <= 1:
         raise ConfigError(f"target is {target}; expected a share above 0 and at most 1, for example 0.95.")
-    chosen = given_only(given)
-    return DistillSettings.of(**chosen) if settings is None else replace(settings, **chosen)
+    changes = given_only(given)
+    return DistillSettings.of(**changes) if settings is None else replace(settings, **changes)
 
 
 def _sized(
@@ -240,11 +240,11 @@ def _smallest(
     """Doubling until the target is reached, then bisection to within an eighth."""
     judge, full, largest = _judge(train, val), _full_quality(train, val, progress), train.n_users
     quality: dict[int, float] = {}
-    found: dict[int, Summary] = {}
+    summaries: dict[int, Summary] = {}
 
     def reaches(count: int) -> bool:
-        found[count] = of_size(count)
-        quality[count] = judge(found[count]) / full
+        summaries[count] = of_size(count)
+        quality[count] = judge(summaries[count]) / full
         progress("target", len(quality), None, users=count, share=quality[count], target=target)
         return quality[count] >= target
 
@@ -264,7 +264,7 @@ def _smallest(
         "full_data": full,
         "tried": {str(count): round(share, 4) for count, share in quality.items()},
     }
-    return replace(found[best], about={**found[best].about, "target": note})
+    return replace(summaries[best], about={**summaries[best].about, "target": note})
 
 
 def _full_quality(train: Interactions, val: Interactions, progress: Progress) -> float:

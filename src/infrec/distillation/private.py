@@ -189,18 +189,18 @@ def _released(
                 f"{place} holds the noisy sums of an earlier run, for which ε and δ are spent; resume it "
                 "(resume=True, --resume), or choose another directory and spend them again."
             )
-        found = artifacts.read(place / "sums", kind=KIND)
-        if found.manifest.get("identity") != identity:
+        artifact = artifacts.read(place / "sums", kind=KIND)
+        if artifact.manifest.get("identity") != identity:
             raise ConfigError(
                 f"{place} holds a run on other data or with other ε or δ; resume with the same."
             )
-        with found.understood():
-            items = found.positions("items", None, sums.histories.shape[1])
-            kept: dict[str, Any] = {"items": items, "activity": found.array("activity", BINS)}
-            kept["weights"] = found.array("weights", len(items))
-            kept["together"] = found.array("together", len(items), len(items))
-            threshold = None if public else found.number("threshold")
-            return Release(**kept, deviation=found.number("deviation"), threshold=threshold)
+        with artifact.understood():
+            items = artifact.positions("items", None, sums.histories.shape[1])
+            kept: dict[str, Any] = {"items": items, "activity": artifact.array("activity", BINS)}
+            kept["weights"] = artifact.array("weights", len(items))
+            kept["together"] = artifact.array("together", len(items), len(items))
+            threshold = None if public else artifact.number("threshold")
+            return Release(**kept, deviation=artifact.number("deviation"), threshold=threshold)
     secret = secrets.randbits(SECRET_BITS)
     released = release(sums, sigma, secret=secret, threshold_delta=None if public else delta / 2)
     dp_accounting.check_users(delta, released.users)

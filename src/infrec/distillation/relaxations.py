@@ -58,8 +58,8 @@ def _largest(low: Array, width: int, holds: Callable[[Array], Array]) -> Array:
 
     def narrow(i: Array, at: Array) -> Array:
         step = jnp.int32(1) << (2 * (passes - 1 - i)).astype(jnp.int32)  # wraps from the lowest int32 upwards
-        found = [holds(at + quarter * step) for quarter in (1, 2, 3)]
-        return at + step * sum(flag.astype(jnp.int32) for flag in found)
+        flags = [holds(at + quarter * step) for quarter in (1, 2, 3)]
+        return at + step * sum(flag.astype(jnp.int32) for flag in flags)
 
     return jax.lax.fori_loop(0, passes, narrow, low)
 

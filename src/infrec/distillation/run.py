@@ -140,33 +140,33 @@ class Run:
             {"state": loop.state, "best": loop.best}
         )
 
-    def restore(self, found: Artifact) -> None:
+    def restore(self, artifact: Artifact) -> None:
         """Go on from a checkpoint."""
         loop = self.loop
-        trees: Any = checkpoints.from_arrays(found, {"state": loop.state, "best": loop.state.logits})
+        trees: Any = checkpoints.from_arrays(artifact, {"state": loop.state, "best": loop.state.logits})
         if (trees["best"] < 0).any():
-            raise found.unsound("a weight is negative")
-        loss = found.manifest["state"]["loss"]
-        loop.loss = math.nan if loss is None else found.number("state", "loss", least=-math.inf)
-        loop.track, loop.best = _checked_track(found, loop.steps), trees["best"]
+            raise artifact.unsound("a weight is negative")
+        loss = artifact.manifest["state"]["loss"]
+        loop.loss = math.nan if loss is None else artifact.number("state", "loss", least=-math.inf)
+        loop.track, loop.best = _checked_track(artifact, loop.steps), trees["best"]
         loop.state = batches.everywhere(trees["state"])
 
 
-def _checked_track(found: Artifact, steps: int) -> Track:
+def _checked_track(artifact: Artifact, steps: int) -> Track:
     """The track of a checkpoint, whose numbers are those of a run of at most so many steps."""
-    track = Track(**found.manifest["state"]["track"])
+    track = Track(**artifact.manifest["state"]["track"])
     for name in ("step", "best_step"):
-        if found.number("state", "track", name, whole=True) > steps:
-            raise found.unsound(f"{name} is {getattr(track, name)}, after the last of {steps} steps")
-    found.number("state", "track", "validated", whole=True, least=-1)
-    found.number("state", "track", "best", least=-math.inf)
-    found.number("state", "track", "best_reg")
+        if artifact.number("state", "track", name, whole=True) > steps:
+            raise artifact.unsound(f"{name} is {getattr(track, name)}, after the last of {steps} steps")
+    artifact.number("state", "track", "validated", whole=True, least=-1)
+    artifact.number("state", "track", "best", least=-math.inf)
+    artifact.number("state", "track", "best_reg")
     for row in (track.best_metrics, *track.history):
         for name, value in row.items():
             if value is not None:
-                found.checked_number(name, value, least=-math.inf)
+                artifact.checked_number(name, value, least=-math.inf)
     if not isinstance(track.finished, bool):
-        raise found.unsound(f"finished is {track.finished!r}")
+        raise artifact.unsound(f"finished is {track.finished!r}")
     return track
 
 

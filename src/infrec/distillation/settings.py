@@ -245,9 +245,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 OPTIONAL = frozenset(name for name, kind in DistillSettings.kinds().items() if kind.none)
 
 
-def given_only(asked: Mapping[str, Any]) -> dict[str, Any]:
+def given_only(options: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that were given. None says nothing, but for those that may be None (patience: never stop)."""
-    return {name: value for name, value in asked.items() if value is not None or name in OPTIONAL}
+    return {name: value for name, value in options.items() if value is not None or name in OPTIONAL}
 
 
 def search_grid(

@@ -73,7 +73,7 @@ class Past:
         return (np.minimum(rows, 1.0) + noise).astype(np.float32)
 
 
-def settings(summary: Summary, asked: Mapping[str, Any]) -> DistillSettings:
+def settings(summary: Summary, options: Mapping[str, Any]) -> DistillSettings:
     """The old summary's settings with some changed; its size and mode stay."""
     about = summary.about
     source = about.get("source")
@@ -84,18 +84,18 @@ def settings(summary: Summary, asked: Mapping[str, Any]) -> DistillSettings:
             f"the {summary.kind} to continue does not tell how it was distilled, and from how many users; "
             "expected one that `distill` made."
         )
-    wrong = [name for name in SIZES if asked.get(name) is not None]
+    wrong = [name for name in SIZES if options.get(name) is not None]
     if wrong:
         raise ConfigError(
             f"{wrong[0]} is given, but a summary is continued within its size ({summary.n_users:,} users, "
             f"{summary.n_interactions:,} interactions); leave it out, or distil anew."
         )
-    mode = asked.get("mode")
+    mode = options.get("mode")
     if mode not in (None, about["mode"]):
         raise ConfigError(
             f"mode is {mode!r}, but the summary to continue is {about['mode']!r}; expected the same."
         )
-    changes = {name: value for name, value in given_only(asked).items() if name not in SIZES}
+    changes = {name: value for name, value in given_only(options).items() if name not in SIZES}
     DistillSettings.of(**{**changes, "mode": about["mode"]})  # says which of them is unknown or wrong
     size: dict[str, Any] = {
         "users": summary.n_users,
@@ -164,7 +164,7 @@ def _columns(matrix: sp.csr_array, to: NDArray[np.int64], width: int) -> sp.csr_
 
 def _info(items: Vocabulary, *logs: Interactions | None) -> pa.Table | None:
     """Titles, genres and other facts of each item, from the first log that has them."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for log in logs:
         if log is None or log.item_info is None:
             continue
@@ -172,8 +172,8 @@ def _info(items: Vocabulary, *logs: Interactions | None) -> pa.Table | None:
         places = pc.if_else(pc.greater_equal(at, 0), at, pa.scalar(None, at.type))
         for name in log.item_info.column_names:
             column = log.item_info.column(name).combine_chunks().take(places)
-            held = found.get(name)
+            held = columns.get(name)
             if held is not None and held.type != column.type:
                 held, column = held.cast(pa.string()), column.cast(pa.string())
-            found[name] = column if held is None else pc.coalesce(held, column)
-    return pa.table(found) if found else None
+            columns[name] = column if held is None else pc.coalesce(held, column)
+    return pa.table(columns) if columns else None

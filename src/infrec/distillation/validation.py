@@ -102,8 +102,8 @@ class Validator:
         if self._team.count == 1:
             return own
         # One answer for all, from the same sums: a λ or an end that differs would part them.
-        found, failed = self._team.all_sum(np.stack([own, own < 0]))
-        return np.where(failed > 0, -1.0, found * (self._parts / self._team.count))
+        sums, failed = self._team.all_sum(np.stack([own, own < 0]))
+        return np.where(failed > 0, -1.0, sums * (self._parts / self._team.count))
 
 
 def _held(train: sp.csr_array, held_out: sp.csr_array, n: float, rows: int) -> _Held:

@@ -129,11 +129,11 @@ def evaluate(
         f"an evaluation of {n:,} users",
         "measure on a sample of them (sample_users; `--sample-users 100000`)",
     )
-    found = _Tally(split, people, protocol, lengths, seed)
+    tally = _Tally(split, people, protocol, lengths, seed)
     step = batch or max(16, _BATCH_BYTES // (4 * split.train.n_items))
     for start in range(0, n, step):
         stop = min(n, start + step)
-        context = found.train[start:stop].maximum(found.val[start:stop])
+        context = tally.train[start:stop].maximum(tally.val[start:stop])
         rows = np.arange(start, stop) if people is None else people[start:stop]
         scores = np.asarray(model.score(context, users=split.train.users.take(rows)))
         if scores.shape != (stop - start, split.train.n_items):
@@ -141,9 +141,9 @@ def evaluate(
                 f"the model returned scores of shape {scores.shape}; expected {stop - start} users × "
                 f"{split.train.n_items} items: fit it on data over the same items as the split."
             )
-        found.add(start, stop, scores, context)
+        tally.add(start, stop, scores, context)
         progress("evaluate", stop, n)
-    result = found.evaluation()
+    result = tally.evaluation()
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
 
 
@@ -199,10 +199,10 @@ def compare(
 
 def _check_items(model: Scorer, split: Split) -> None:
     """Refuse a model over as many other items, or in another order; `score` refuses another number."""
-    own, asked = getattr(getattr(model, "log", None), "items", None), split.train.items
-    if own is None or len(own) != len(asked) or own == asked:
+    own, items = getattr(getattr(model, "log", None), "items", None), split.train.items
+    if own is None or len(own) != len(items) or own == items:
         return
-    if (own.positions(asked.ids) != np.arange(len(asked))).any():
+    if (own.positions(items.ids) != np.arange(len(items))).any():
         raise DataError(
             "the model was fitted over other items than the split's, or over the same in another order; "
             "expected the same: fit it on data over the split's items (align_items() brings them in order)."
@@ -242,7 +242,7 @@ class _Tally:
         values = metrics.ranking_metrics(top, held_out, self.weights, k=self.k, protocol=self.protocol)
         for name, value in values.items():
             self.per_user[name][users] = 100.0 * value
-        found = np.where(metrics.hits(top, held_out), top, -1)
+        hit_items = np.where(metrics.hits(top, held_out), top, -1)
         for length in self.k:
             listed = top[:, :length]
             self.per_user[f"novelty@{length}"][users] = metrics.novelty(
@@ -250,7 +250,7 @@ class _Tally:
             )
             self.per_user[f"popularity@{length}"][users] = metrics.popularity(listed, self.item_counts)
             self.exposure[length] += metrics.exposure(listed, len(self.item_counts))
-            self.item_hits[length] += metrics.exposure(found[:, :length], len(self.item_counts))
+            self.item_hits[length] += metrics.exposure(hit_items[:, :length], len(self.item_counts))
         if not self.pooled:
             self.user_auc[users] = metrics.user_auc(scores, held_out, context)
             return

@@ -109,13 +109,13 @@ class Card:
 
     def by_model(self) -> dict[str, Any]:
         """The metrics by model and dataset, as `--json` has them; `ratio` is the summary's share."""
-        found: dict[str, Any] = {}
+        metrics: dict[str, Any] = {}
         for each in self.fidelity:
-            of_model = found.setdefault(each.model, {})
+            of_model = metrics.setdefault(each.model, {})
             of_model[each.data] = dict(each.metrics)
             if each.data == "summary":
                 of_model["ratio"] = dict(each.share)
-        return found
+        return metrics
 
     def as_dict(self) -> dict[str, Any]:
         """The record as JSON can hold it."""
@@ -174,7 +174,7 @@ def card_of(
         # All of them where a summary has more: one that is carried on, or of invented users, may.
         users = min(summary.n_users, train.n_users)
         random = sample(train, users=users, seed=seed)
-        found = measure(
+        measurements = measure(
             split,
             {"full": None, "summary": summary, "finished": summary, "random": random},
             seed=seed,
@@ -200,7 +200,7 @@ def card_of(
             if name not in ELSEWHERE and value is not None and value is not False
         },
         seconds={"distilling": about["seconds"], **watch.seconds},
-        fidelity=found,
+        fidelity=measurements,
         popularity=tuple(popularity(each, which) for which, each in logs.items()),
         activity=tuple(activity(each, which) for which, each in logs.items()),
         likeness=likeness(summary, train),
@@ -230,7 +230,7 @@ def measure(
     from infrec.models import InfiniteAE, create
     from infrec.search import tune
 
-    found = []
+    measurements = []
     for name in models:
         full: Mapping[str, float] = {}
         for which, train in datasets.items():
@@ -253,7 +253,7 @@ def measure(
             metrics = {metric: result.metrics[metric] for metric in METRICS}
             if which == "full":
                 full = metrics
-            found.append(
+            measurements.append(
                 Fidelity(
                     name,
                     which,
@@ -264,7 +264,7 @@ def measure(
                 )
             )
             del fitted
-    return tuple(found)
+    return tuple(measurements)
 
 
 # ---- what a dataset looks like ---------------------------------------------------------------------------

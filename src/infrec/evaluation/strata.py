@@ -84,12 +84,12 @@ def by_item_coldness(evaluation: Evaluation, bins: int = 5) -> list[Stratum]:
     out = []
     for number in range(int(bin_of.max(initial=-1)) + 1):
         inside = bin_of == number
-        found = {
+        metrics = {
             f"found@{k}": float(100.0 * evaluation.item_hits[k][at][inside].sum() / held[inside].sum())
             for k in evaluation.k
         }
         low, high = int(counts[inside].min()), int(counts[inside].max())
-        out.append(Stratum(low, high, int(inside.sum()), found, {}))
+        out.append(Stratum(low, high, int(inside.sum()), metrics, {}))
     return out
 
 

@@ -180,8 +180,8 @@ def pairs(log: Log, sizes: Sizes, batch: Batch, key: Array) -> Pairs:
     within = (points - (ends[row] - weight[row])) / jnp.maximum(weight[row], 1e-30)
     user = batch.users[row]
     low, high = log.start[user], log.start[user + 1]
-    found = _first(lambda at: log.cumulative[at] > within, low, high, sizes.halvings)
-    positive = log.items[jnp.clip(found, low, jnp.maximum(high - 1, low))]
+    entry = _first(lambda at: log.cumulative[at] > within, low, high, sizes.halvings)
+    positive = log.items[jnp.clip(entry, low, jnp.maximum(high - 1, low))]
     negative, exists = missing_items(log, sizes, user, jax.random.uniform(what, (sizes.draws,)))
     sound = exists & (weight[row] > 0)
     share = jnp.where(sound, ends[-1] / (log.mean_weight * sizes.draws), 0.0)
@@ -194,8 +194,8 @@ def missing_items(log: Log, sizes: Sizes, user: Array, uniform: Array) -> tuple[
     lacking = log.n_items - (high - low)
     wanted = jnp.minimum((uniform * lacking).astype(jnp.int32), lacking - 1)
     # items[at] − (at − low) of the missing items come before entry `at` of the row.
-    found = _first(lambda at: log.items[at] - (at - low) > wanted, low, high, sizes.halvings)
-    return jnp.where(lacking > 0, wanted + (found - low), 0), lacking > 0
+    entry = _first(lambda at: log.items[at] - (at - low) > wanted, low, high, sizes.halvings)
+    return jnp.where(lacking > 0, wanted + (entry - low), 0), lacking > 0
 
 
 def rows(log: Log, sizes: Sizes, batch: Batch) -> Float[Array, "batch items"]:

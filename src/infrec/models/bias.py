@@ -76,8 +76,11 @@ class BiasOnly(GradientModel):
         everybody = float(interactions.matrix.sum(dtype=np.float64)) / (n * d)
         columns = np.asarray(interactions.matrix.sum(axis=0, dtype=np.float64)).ravel() / n
         # a and c of least squares; b_u = (mean of the row) − a needs no storing
-        found = {"all": np.array([everybody], np.float32), "items": (columns - everybody).astype(np.float32)}
-        return Fitted(replace(self.settings, epochs=1), interactions, GradientState(found))
+        parameters = {
+            "all": np.array([everybody], np.float32),
+            "items": (columns - everybody).astype(np.float32),
+        }
+        return Fitted(replace(self.settings, epochs=1), interactions, GradientState(parameters))
 
     def _size(self, log: Interactions) -> int:
         return log.n_users + log.n_items

@@ -134,26 +134,26 @@ class InfiniteAE(Explainable):
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         """One kernel for all λ, one factorisation for each, in one buffer; or one pass over the users."""
-        solve, solved_for, chosen = None, None, None
+        solve, solved_for, centres = None, None, None
         kernel_rows: dict[bytes, NDArray[Any]] = {}
         for changes in variants:
             model = self.with_settings(**changes)
             reg, but_reg = float(model.settings.reg), (replace(model.settings, reg=0), model._given)
             if solve is None or solved_for != but_reg:
-                solve, chosen, solved_for = None, None, but_reg  # free the old before the new
+                solve, centres, solved_for = None, None, but_reg  # free the old before the new
                 kernel_rows.clear()
                 model._check_size(interactions)
                 solver, why = model.decide(interactions)
-                solve, chosen = model._solver(solver, interactions, progress)
+                solve, centres = model._solver(solver, interactions, progress)
             settings = replace(model.settings, solver=solver)
             try:
-                alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or chosen is not None)
+                alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or centres is not None)
             except SolveError as failure:
                 cause = ridge.with_cause(failure, settings.kernel, interactions.matrix, reg, settings.dtype)
                 yield dict(changes), cause
                 continue
-            shift = reg * _mean_diagonal(interactions, settings.kernel) if chosen is None else None
-            state = InfiniteAEState(chosen or interactions, alpha, shift)
+            shift = reg * _mean_diagonal(interactions, settings.kernel) if centres is None else None
+            state = InfiniteAEState(centres or interactions, alpha, shift)
             model = model.with_fit(Fitted(settings, interactions, state, {"solver": solver, "why": why}))
             model._kernel_rows = kernel_rows
             try:
@@ -176,11 +176,11 @@ class InfiniteAE(Explainable):
                 return exact.solve() if solve else None
 
             return solve_for, None
-        chosen = self.given_centres(interactions.items) or choose(interactions, s.centres, seed=s.seed)
-        features = devices.nystrom_features(chosen.matrix, s.kernel, s.dtype)
+        centres = self.given_centres(interactions.items) or choose(interactions, s.centres, seed=s.seed)
+        features = devices.nystrom_features(centres.matrix, s.kernel, s.dtype)
         sums = features.sums(interactions.n_items)
         sums.add_all(nystrom.same(interactions.matrix), total=interactions.n_users, progress=progress)
-        return lambda reg, solve=True: sums.solve(reg), chosen
+        return lambda reg, solve=True: sums.solve(reg), centres
 
     @property
     def alpha(self) -> NDArray[np.floating[Any]]:

@@ -212,10 +212,10 @@ class InfiniteAEPlus(Explainable):
         """The users on whom settings are chosen; None for all of them."""
         if self.settings.core().decide(log)[0] == "exact" or log.n_users <= _SEARCH_USERS:
             return None
-        chosen = generator(self.settings.seed, "users to choose by").choice(
+        rows = generator(self.settings.seed, "users to choose by").choice(
             log.n_users, _SEARCH_USERS, replace=False
         )
-        return np.sort(chosen)
+        return np.sort(rows)
 
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
         solver, why = self.settings.core().decide(interactions)
@@ -230,9 +230,9 @@ class InfiniteAEPlus(Explainable):
             among = interactions.with_matrix(side.inputs)
             del side
         else:
-            chosen = centres.choose(interactions, s.centres, seed=s.seed)
-            centre_rows = np.asarray(interactions.users.positions(chosen.users.ids))
-            among = chosen.with_matrix(scales.weigh(chosen.matrix, s.user_power, s.item_power))
+            centre_log = centres.choose(interactions, s.centres, seed=s.seed)
+            centre_rows = np.asarray(interactions.users.positions(centre_log.users.ids))
+            among = centre_log.with_matrix(scales.weigh(centre_log.matrix, s.user_power, s.item_power))
             alpha = self._few_centres(interactions, among.matrix, scales, progress)
             histories = scales.weigh(matrix[sample], s.user_power, s.item_power)
             wide = _user_side(s, among, alpha)._score(histories)

@@ -141,9 +141,9 @@ class DeviceTrial(Trial):
         rank = np.asarray(ranks).ravel()[: len(self._owner)]
         k = criterion.cutoff(self.matrix.shape[1])
         listed = rank < k
-        found = np.zeros((len(self.rows), k), bool)
-        found[self._owner[listed], rank[listed]] = True
-        return criterion.ndcg_and_hit_rate(found, np.diff(self.held.indptr))
+        hits = np.zeros((len(self.rows), k), bool)
+        hits[self._owner[listed], rank[listed]] = True
+        return criterion.ndcg_and_hit_rate(hits, np.diff(self.held.indptr))
 
 
 @cache

@@ -255,30 +255,30 @@ class Training:
         trees = {"now": self._state, "best": self._best or {}}
         return facts, checkpoints.to_arrays(trees)
 
-    def restore(self, found: Artifact) -> None:
+    def restore(self, artifact: Artifact) -> None:
         """Go on from a checkpoint."""
 
         def at_epoch(name: str, value: Any) -> int:
-            if found.checked_number(name, value, whole=True) > self.epochs:
-                raise found.unsound(f"{name} is {value}, after the last of {self.epochs} epochs")
+            if artifact.checked_number(name, value, whole=True) > self.epochs:
+                raise artifact.unsound(f"{name} is {value}, after the last of {self.epochs} epochs")
             return int(value)
 
-        facts = found.manifest["state"]
+        facts = artifact.manifest["state"]
         self.epoch, self.best_epoch = (at_epoch(name, facts[name]) for name in ("epoch", "best_epoch"))
-        self.loss = found.number("state", "loss", least=-math.inf)
+        self.loss = artifact.number("state", "loss", least=-math.inf)
         self.scores = [
             (
                 at_epoch("a score's epoch", epoch),
-                float(found.checked_number("a score", score, least=-math.inf)),
+                float(artifact.checked_number("a score", score, least=-math.inf)),
             )
             for epoch, score in facts["scores"]
         ]
         self.best_score = None
         if facts["best_score"] is not None:
-            self.best_score = found.number("state", "best_score", least=-math.inf)
+            self.best_score = artifact.number("state", "best_score", least=-math.inf)
         like = {"now": self._state, "best": {} if self.best_score is None else self._state.params}
-        trees: Any = checkpoints.from_arrays(found, like)
+        trees: Any = checkpoints.from_arrays(artifact, like)
         self._state = jax.tree.map(jnp.asarray, trees["now"])
         self._best = trees["best"] or None
         if self._state.adam.count != self.epoch * self.steps:
-            raise found.unsound(f"{self._state.adam.count} steps are not those of {self.epoch} epochs")
+            raise artifact.unsound(f"{self._state.adam.count} steps are not those of {self.epoch} epochs")

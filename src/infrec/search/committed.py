@@ -58,15 +58,15 @@ def read(dataset: str, model: str, folder: str | os.PathLike[str] = FOLDER) -> S
         return None
     except OSError as failure:
         raise ArtifactError(f"{path} cannot be read ({failure}); remove it or search again.") from failure
-    found = None
+    selection = None
     with suppress(ValueError, TypeError):
-        found = Selected(**json.loads(text))
-    if found is None or found.model != model or not isinstance(found.settings, dict):
+        selection = Selected(**json.loads(text))
+    if selection is None or selection.model != model or not isinstance(selection.settings, dict):
         raise ArtifactError(
             f"{path} is no selection of settings for {model}; remove it, or write it again with "
             f"infrec evaluate {dataset} --model {model} --search SECONDS --save-selection {folder}."
         )
-    return found
+    return selection
 
 
 def write(selected: Selected, folder: str | os.PathLike[str] = FOLDER) -> Path:
@@ -91,11 +91,11 @@ def _layout(document: Mapping[str, Any]) -> str:
 def save_search(document: Mapping[str, Any], folder: Path, settings: Sequence[str], seed: int) -> Path:
     """Write the selection of an evaluation's document; returns its file."""
     dataset, model, search = document["dataset"], document["model"], document["search"]
-    chosen = document["selected"].items()
+    selection = document["selected"].items()
     scores = [
         one["score"]
         for one in document["candidates"]
-        if one["score"] is not None and one["settings"].items() <= chosen  # not always the highest
+        if one["score"] is not None and one["settings"].items() <= selection  # not always the highest
     ]
     words = ["infrec", "evaluate", dataset, "--model", model]
     words += [word for pair in settings for word in ("--set", pair)]
@@ -122,9 +122,9 @@ def save_search(document: Mapping[str, Any], folder: Path, settings: Sequence[st
 
 def _versions() -> dict[str, str]:
     """Of what is used, also where it was not installed as a package."""
-    found = {name: version for name, version in machine.versions().items() if version is not None}
+    versions = {name: version for name, version in machine.versions().items() if version is not None}
     loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in ("optax", "jax")}
-    return {"infrec": __version__, **found, **{name: text for name, text in loaded.items() if text}}
+    return {"infrec": __version__, **versions, **{name: text for name, text in loaded.items() if text}}
 
 
 def _rounded(value: Any) -> Any:

@@ -149,7 +149,7 @@ def _lists(
         )
         for at, row in zip(members, best, strict=True):
             items[at] = row[row >= 0]
-    return items, [scores[at, chosen] for at, chosen in enumerate(items)]
+    return items, [scores[at, columns] for at, columns in enumerate(items)]
 
 
 # ---- out ----------------------------------------------------------------------------------------

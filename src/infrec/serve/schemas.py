@@ -119,8 +119,8 @@ def invalid(errors: list[ErrorDetails] | list[Any]) -> Problem:
         return Problem(422, "invalid", f"there is no field {where[:100]!r}; /openapi.json lists the fields.")
     if len({error["loc"][: len(first["loc"]) - 1] for error in errors}) == 1 and len(errors) > 1:
         what = "input should be a string or a whole number"
-    found = first.get("input")
-    shown = f" (found {found!r:.60})" if isinstance(found, str | int | float | bool | None) else ""
+    value = first.get("input")
+    shown = f" (found {value!r:.60})" if isinstance(value, str | int | float | bool | None) else ""
     return Problem(422, "invalid", f"{where or 'the request'}: {what}{shown}.")
 
 
