@@ -109,7 +109,7 @@ def is_quick(here: Results) -> bool:
 
 def study(here: Results, kind: str) -> list[Variation]:
     """The variations of a study that have records."""
-    every = [Variation.of(here, made, what) for of, what, made in variants(is_quick(here)) if of == kind]
+    every = [Variation.of(here, making, what) for of, what, making in variants(is_quick(here)) if of == kind]
     return [one for one in every if one.records]
 
 
@@ -167,12 +167,12 @@ def controls_sparsity(here: Results, kind: str, more: bool) -> Judged:
     """From its smallest to its largest value, the entries above ½ of a row become more, or fewer."""
     parts, held = [], []
     for fact, word in (("above_half_per_user", "entries above ½ a row"), ("mass_per_user", "its weight")):
-        found = [(one.what, value) for one in study(here, kind) if (value := one.fact(fact)) is not None]
-        if len(found) < 2:
+        values = [(one.what, value) for one in study(here, kind) if (value := one.fact(fact)) is not None]
+        if len(values) < 2:
             return None
-        (_, first), (_, last) = found[0], found[-1]
+        (_, first), (_, last) = values[0], values[-1]
         held.append(last > 1.1 * first if more else last < 0.9 * first)
-        parts.append(f"{word} at {kind} = " + ", ".join(f"{name}: {value:.1f}" for name, value in found))
+        parts.append(f"{word} at {kind} = " + ", ".join(f"{name}: {value:.1f}" for name, value in values))
     return held[0], "; ".join(parts)
 
 
@@ -261,8 +261,8 @@ def tables(each: list[Results]) -> Iterator[Table]:
             for one in study(here, kind):
                 lines.append([one.what, *(value(metric, one.row(metric)) for metric in metrics)])
                 for name, (_, unit, form) in facts.items():
-                    found = one.fact(name)
-                    lines[-1].append("–" if found is None else form.format(unit * found))
+                    fact = one.fact(name)
+                    lines[-1].append("–" if fact is None else form.format(unit * fact))
             head = (kind, *metrics, *(name for name, _, _ in facts.values()))
             if lines:
                 yield Table(f"{here.dataset}: {kind}, ∞-AE on the summary, test.", head, lines)

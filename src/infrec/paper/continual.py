@@ -34,8 +34,8 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
 
 def by_strategy(rows: Rows) -> dict[str, Rows]:
     """The rows of each strategy that has some."""
-    found = {strategy: rows.where(source=strategy) for strategy in STRATEGIES}
-    return {strategy: own for strategy, own in found.items() if own}
+    groups = {strategy: rows.where(source=strategy) for strategy in STRATEGIES}
+    return {strategy: own for strategy, own in groups.items() if own}
 
 
 # ---- means over the periods -------------------------------------------------------------------------------

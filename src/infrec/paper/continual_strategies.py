@@ -163,13 +163,13 @@ class Walk:
         weight, before = self._update(at)
         with self.watch("evaluate"):
             split = ahead(together(self.logs[: at + 1]), self.logs[at + 1])
-            found = evaluate(self.model, split, seed=SPLIT_SEED)
+            evaluation = evaluate(self.model, split, seed=SPLIT_SEED)
         unseen = float(split.test.item_counts[~state.known].sum()) / split.test.n_interactions
         state.measured.append(
             plain(
                 {
                     "period": at + 2,
-                    **figures(found),
+                    **figures(evaluation),
                     "users": split.test.n_users,
                     "unseen_percent": 100 * unseen,
                     "weight": weight,
@@ -277,13 +277,13 @@ class Walk:
         if state.summary is None or state.exemplars is None:
             users = max(1, round(self.budget * new.n_users / new.n_interactions))
             mine |= {"targets": TARGETS, "total": self.budget}
-            made = distill(new, users, seed=self.cell.seed, progress=self.progress, **mine)
+            summary = distill(new, users, seed=self.cell.seed, progress=self.progress, **mine)
         else:
             rows = Interactions.from_csr(state.exemplars, items=new.items.ids)
             before = Summary.of(rows, about=state.summary)
-            made = distill(new, previous=before, seed=self.cell.seed, progress=self.progress, **mine)
-        state.summary = {name: value for name, value in made.about.items() if name != "history"}
-        return made.matrix
+            summary = distill(new, previous=before, seed=self.cell.seed, progress=self.progress, **mine)
+        state.summary = {name: value for name, value in summary.about.items() if name != "history"}
+        return summary.matrix
 
     # ---- checkpoints -------------------------------------------------------------------------------------
     @property
@@ -306,19 +306,19 @@ class Walk:
         facts = {name: getattr(state, name) for name in ("done", "steps", "summary", "measured")}
         return facts, arrays
 
-    def restore(self, found: Artifact) -> None:
+    def restore(self, artifact: Artifact) -> None:
         """Go on from a checkpoint."""
-        arrays, prefix, known = found.arrays, "parameter.", self.state.known
+        arrays, prefix, known = artifact.arrays, "parameter.", self.state.known
         exemplars = None
         if "taught" in arrays:
-            rows = len(found.array("exemplars.indptr", None, kind="i")) - 1
-            exemplars = found.csr("exemplars", "data", rows, len(known))
+            rows = len(artifact.array("exemplars.indptr", None, kind="i")) - 1
+            exemplars = artifact.csr("exemplars", "data", rows, len(known))
         self.state = State(
-            known=found.array("known", len(known), kind=known.dtype.kind),
+            known=artifact.array("known", len(known), kind=known.dtype.kind),
             parameters={n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)},
             exemplars=exemplars,
             taught=arrays.get("taught"),
-            **found.manifest["state"],
+            **artifact.manifest["state"],
         )
 
 

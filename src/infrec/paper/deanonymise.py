@@ -112,9 +112,9 @@ def matched(
     if len(others) > len(rows):
         others = np.sort(generator(seed, "strangers").choice(others, len(rows), replace=False))
     own, theirs = (copy_of(log.select_users(who), level, seed=seed) for who in (rows, others))
-    found = match(own, released.matrix, progress=progress)
+    matches = match(own, released.matrix, progress=progress)
     truth = np.arange(len(rows))
-    shares = {IDENTIFIED: found.correct(truth), MISTAKEN: found.wrong(truth)}
+    shares = {IDENTIFIED: matches.correct(truth), MISTAKEN: matches.wrong(truth)}
     if len(others):
         shares[STRANGERS] = match(theirs, released.matrix, progress=progress).accepted
     return [line("matching", shares)]
@@ -131,8 +131,8 @@ def predicted(log: Interactions, released: Interactions, level: Level, *, seed: 
     rest.data = np.ones_like(rest.data)
     rest = sp.csr_array(rest - rest.multiply(given != 0))
     rest.eliminate_zeros()
-    asked = np.flatnonzero(np.diff(rest.indptr))
-    given, rest = sp.csr_array(given[asked]), sp.csr_array(rest[asked])
+    users = np.flatnonzero(np.diff(rest.indptr))
+    given, rest = sp.csr_array(given[users]), sp.csr_array(rest[users])
     reg = getattr(released, "reg", None)  # the λ that the summary itself brings
     model = InfiniteAE(**({} if reg is None else {"reg": reg})).fit(released)
     counts = np.asarray(released.matrix.sum(axis=0)).ravel()
@@ -148,8 +148,8 @@ def line(model: str, shares: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     for metric, values in shares.items():
         metrics[metric] = 100.0 * float(values.mean()) if len(values) else None
         if values.dtype == bool and len(values):
-            found = rate(float(values.sum()), len(values))
-            intervals[metric] = [100.0 * found.low, 100.0 * found.high]
+            share = rate(float(values.sum()), len(values))
+            intervals[metric] = [100.0 * share.low, 100.0 * share.high]
     return {"model": model, "settings": {}, "metrics": metrics, "intervals": intervals}
 
 

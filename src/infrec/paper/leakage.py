@@ -37,7 +37,7 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     """Releases of every kind, and popularity alone under the same guarantees."""
     users = plan.budgets(dataset, (USERS,))[0]
     noise = {8: NOISE[8]} if plan.quick else NOISE
-    made = {
+    variants = {
         REAL_ROWS: plan.distilled(users, "published"),
         NOISE_START: plan.distilled(users, "published", start="popularity"),
         DISCRETE_ROWS: plan.distilled(users, start="users"),
@@ -48,9 +48,9 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
         SAMPLE: Data("user-rns", users),
     }
     for epsilon, sigma in noise.items():
-        made[GUARDED[epsilon]] = plan.distilled(users, noise_multiplier=sigma, delta=DELTA)
-    for label in (DISCRETE, SAMPLE, GUARDED[8]) if plan.quick else made:
-        yield Cell(dataset, 0, made[label], (Fit("infinite-ae"),), ("leakage",), label)
+        variants[GUARDED[epsilon]] = plan.distilled(users, noise_multiplier=sigma, delta=DELTA)
+    for label in (DISCRETE, SAMPLE, GUARDED[8]) if plan.quick else variants:
+        yield Cell(dataset, 0, variants[label], (Fit("infinite-ae"),), ("leakage",), label)
     for epsilon, sigma in noise.items():
         alone = Data(FULL, None, settings=pairs(noise_multiplier=sigma))
         yield Cell(dataset, 0, alone, (Fit("poprec"),), ("leakage",), POPULAR[epsilon])
@@ -91,26 +91,26 @@ class Release:
 
     def quality(self, metric: str = HR) -> Rate:
         """The value and its interval, of the model that was asked."""
-        found = []
+        rates = []
         for record in self.records:
             measured = record["measured"][0]
             value = measured["metrics"][metric]
             low, high = measured["intervals"].get(metric) or (value, value)
-            found.append({"value": value, "low": low, "high": high})
-        return Rate.pooled(found)
+            rates.append({"value": value, "low": low, "high": high})
+        return Rate.pooled(rates)
 
     @property
     def linked(self) -> tuple[Rate | None, Rate | None]:
         """The linkage attack of the table on members and on the control; None where there is none."""
-        found = []
+        linkages = []
         for record in self.records:
             every = record["data"]["leakage"]["linkage"]
             one = next((each for each in every if each["known"] == KNOWN), every[-1] if every else None)
             if one is None:
                 return None, None
-            found.append(one)
-        controls = [one["control"] for one in found if one["control"] is not None]
-        return Rate.pooled(one["attack"] for one in found), Rate.pooled(controls) if controls else None
+            linkages.append(one)
+        controls = [one["control"] for one in linkages if one["control"] is not None]
+        return Rate.pooled(one["attack"] for one in linkages), Rate.pooled(controls) if controls else None
 
     @property
     def recognised(self) -> tuple[Rate | None, str]:
@@ -132,12 +132,12 @@ class Release:
 
 def releases(here: Results, *, attacked: bool = True) -> dict[str, Release]:
     """The releases by name, in the order of the table: those that were attacked, or all."""
-    found: dict[str, Release] = {}
+    by_label: dict[str, Release] = {}
     for record in here.records:
         if label := record["configuration"]["label"]:
-            found.setdefault(label, Release([])).records.append(record)
-    ordered = sorted(found, key=ORDER.index)
-    return {label: found[label] for label in ordered if found[label].attacked or not attacked}
+            by_label.setdefault(label, Release([])).records.append(record)
+    ordered = sorted(by_label, key=ORDER.index)
+    return {label: by_label[label] for label in ordered if by_label[label].attacked or not attacked}
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
@@ -200,8 +200,8 @@ def figures(each: list[Results]) -> Iterator[Figure]:
     """Usefulness against each kind of leakage, a point for each release."""
 
     def panel(here: Results, x: str, leak: Callable[[Release], Rate | None]) -> Panel:
-        found = {name: (one, rate) for name, one in releases(here).items() if (rate := leak(one)) is not None}
-        series = [Series(name, [Point(100 * r.value, *one.quality())]) for name, (one, r) in found.items()]
+        leaks = {name: (one, rate) for name, one in releases(here).items() if (rate := leak(one)) is not None}
+        series = [Series(name, [Point(100 * r.value, *one.quality())]) for name, (one, r) in leaks.items()]
         return Panel(here.dataset, x, f"{HR} (%)", series)
 
     for here in each:

@@ -107,30 +107,28 @@ def _data(
     dataset: what a kept summary is named after.
     """
     data, seed, train, settings = cell.data, cell.seed, split.train, dict(cell.data.settings)
-    chosen: Interactions = train
+    log: Interactions = train
     about: dict[str, Any] = {}
     if data.source == DISTILLED:
-        chosen = made = distilled_summary(split, data, dataset, seed, folder, progress)
-        about = summary_facts(made)
+        log = summary = distilled_summary(split, data, dataset, seed, folder, progress)
+        about = summary_facts(summary)
     elif data.source == FULL and settings:
-        chosen = noisy_popularity(train, settings["noise_multiplier"], seed)
+        log = noisy_popularity(train, settings["noise_multiplier"], seed)
     elif data.source != FULL:
         from infrec.samplers import sample
 
-        chosen = sample(
-            train, strategy=data.source, users=data.users, seed=seed, progress=progress, **settings
-        )
+        log = sample(train, strategy=data.source, users=data.users, seed=seed, progress=progress, **settings)
         if data.source == GENERATED:
-            about = {"realism": _realism(chosen, train, cell)}
+            about = {"realism": _realism(log, train, cell)}
     of = {"of_users": train.n_users, "of_interactions": train.n_interactions}
-    return chosen, {**_size(chosen), **of, **about}
+    return log, {**_size(log), **of, **about}
 
 
 def _size(log: Interactions) -> dict[str, int]:
     return {"users": log.n_users, "items": log.n_items, "interactions": log.n_interactions}
 
 
-def _realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
+def _realism(generated_log: Interactions, train: Interactions, cell: Cell) -> dict[str, dict[str, float]]:
     """How much generated users look like the log's, beside untrained ones and as many real ones."""
     from infrec.models.trainer import Training
     from infrec.samplers import sample
@@ -138,9 +136,9 @@ def _realism(made: Interactions, train: Interactions, cell: Cell) -> dict[str, d
 
     untrained = Training(ARCF(seed=cell.seed, **dict(cell.data.settings)), train).model()
     sides = {
-        "untrained": untrained.generate(made.n_users),
-        "trained": made,
-        "real": sample(train, users=made.n_users, seed=cell.seed),
+        "untrained": untrained.generate(generated_log.n_users),
+        "trained": generated_log,
+        "real": sample(train, users=generated_log.n_users, seed=cell.seed),
     }
     return {
         side: {
@@ -181,16 +179,16 @@ def _measure(
         with watch("fit"):
             fitted, tried = _fitted(cell, fit, split, fit_on, progress)
         with watch("evaluate"):
-            found = evaluate(fitted, split, seed=SPLIT_SEED, progress=progress)
+            evaluation = evaluate(fitted, split, seed=SPLIT_SEED, progress=progress)
     except InfrecError as failure:
         # A setting that cannot be fitted is a result of a grid; alone, it is a cell that failed.
         if len(cell.fits) == 1:
             raise
         return [{**head, "error": str(failure)}]
     selected = fitted.selected
-    out = [{**head, "selected": selected, "tried": tried, **figures(found), "seconds": watch.seconds}]
+    out = [{**head, "selected": selected, "tried": tried, **figures(evaluation), "seconds": watch.seconds}]
     if "coldness" in cell.beyond:
-        out[0]["strata"] = _strata(found)
+        out[0]["strata"] = _strata(evaluation)
     if "noisy histories" in cell.beyond and cell.data.noise:
         again = evaluate(fitted, inside, seed=SPLIT_SEED)
         out.append({**head, "histories": "noisy", "selected": selected, **figures(again)})
@@ -221,7 +219,7 @@ def _fitted(
     return result.model, tried
 
 
-def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
+def _strata(evaluation: Evaluation) -> dict[str, list[dict[str, Any]]]:
     """HR@100 by coldness of users, and the share of held-out items that was found by coldness of items."""
     from infrec.evaluation import by_item_coldness, by_user_coldness
 
@@ -233,8 +231,8 @@ def _strata(found: Evaluation) -> dict[str, list[dict[str, Any]]]:
         ]
 
     return {
-        "users": rows(by_user_coldness(found, COLDNESS_BINS), "HR@100"),
-        "items": rows(by_item_coldness(found, COLDNESS_BINS), "found@100"),
+        "users": rows(by_user_coldness(evaluation, COLDNESS_BINS), "HR@100"),
+        "items": rows(by_item_coldness(evaluation, COLDNESS_BINS), "found@100"),
     }
 
 
@@ -247,21 +245,21 @@ def distilled_summary(
     """
     from infrec.distillation import distill
 
-    asked = {"dataset": dataset, "seed": seed, **vars(data), "settings": dict(data.settings)}
-    place = folder / fingerprint(asked)
+    identity = {"dataset": dataset, "seed": seed, **vars(data), "settings": dict(data.settings)}
+    place = folder / fingerprint(identity)
     with _alone(place.with_suffix(".lock")):
         if artifacts.is_artifact(place):
             return Summary.load(place)
         run = place.with_suffix(".run")
-        chosen = {"targets": TARGETS, **dict(data.settings)}.items()
+        options = {"targets": TARGETS, **dict(data.settings)}.items()
         settings: dict[str, Any] = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in chosen
+            name: list(value) if isinstance(value, tuple) else value for name, value in options
         }
         # With (ε, δ) the train part is the log: the promise is about its users. What items there are is
         # published with these datasets.
         guaranteed = "noise_multiplier" in settings
         public: dict[str, Any] = {"catalogue": split.train.items} if guaranteed else {}
-        made = distill(
+        summary = distill(
             split.train if guaranteed else split,
             data.users,
             seed=seed,
@@ -271,28 +269,28 @@ def distilled_summary(
             **public,
             **settings,
         )
-        made.save(place)
+        summary.save(place)
         shutil.rmtree(run, ignore_errors=True)
-        return made
+        return summary
 
 
-def summary_facts(made: Summary) -> dict[str, Any]:
+def summary_facts(summary: Summary) -> dict[str, Any]:
     """Facts about a summary for its record: how it was made and how sparse it is."""
-    weights = made.matrix.data
+    weights = summary.matrix.data
     about = {
-        name: made.about.get(name)
+        name: summary.about.get(name)
         for name in ("mode", "start", "steps", "best_step", "reg", "validation", "ms_per_step", "history")
     }
     return {
         **about,
-        "distill_seconds": made.about.get("seconds"),
-        "distill_device": made.about.get("device"),
-        "discrete": made.discrete,
-        "bytes": made.bytes,
+        "distill_seconds": summary.about.get("seconds"),
+        "distill_device": summary.about.get("device"),
+        "discrete": summary.discrete,
+        "bytes": summary.bytes,
         # Of a fractional summary nearly every entry is stored, so its weight says more than their number.
-        "mass_per_user": float(weights.sum()) / made.n_users,
-        "above_half_per_user": float((weights > 0.5).sum()) / made.n_users,
-        "stored_share": made.n_interactions / (made.n_users * made.n_items),
+        "mass_per_user": float(weights.sum()) / summary.n_users,
+        "above_half_per_user": float((weights > 0.5).sum()) / summary.n_users,
+        "stored_share": summary.n_interactions / (summary.n_users * summary.n_items),
         "fractional_share": float(np.mean((weights > 0) & (weights < 1))) if len(weights) else 0.0,
     }
 
@@ -315,7 +313,7 @@ def _audit(
     """The audit of a release, with those who were set aside as the control."""
     from infrec.privacy import Released, audit
 
-    found = audit(
+    record = audit(
         Released.summary(released),
         train,
         outside,
@@ -324,9 +322,9 @@ def _audit(
         seed=SPLIT_SEED,
         progress=progress,
     ).as_dict(ids=False)
-    for each in (*found["membership"], found["popularity"]):
+    for each in (*record["membership"], record["popularity"]):
         each.pop("curve")  # long, and the audit's own page shows it
-    return found
+    return record
 
 
 def noisy_popularity(train: Interactions, multiplier: float, seed: int) -> Interactions:

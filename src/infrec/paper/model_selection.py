@@ -72,12 +72,12 @@ def kendall(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 def qualities(record: Record, metric: str) -> dict[str, float]:
     """Each candidate's quality, by its model and settings."""
-    found = {}
+    scores = {}
     for one in record["measured"]:
         settings = {name: value for name, value in one["settings"].items() if name != "seed"}
         if "metrics" in one:
-            found[json.dumps([one["model"], settings], sort_keys=True)] = one["metrics"][metric]
-    return found
+            scores[json.dumps([one["model"], settings], sort_keys=True)] = one["metrics"][metric]
+    return scores
 
 
 class Agreement(NamedTuple):
@@ -112,7 +112,7 @@ def agreements(here: Results, metric: str = METRIC) -> dict[tuple[str, int], Agr
     for record in here.records:
         if (data := data_of(record)).users is not None:
             groups.setdefault((data.name, data.users), []).append(record)
-    found = {}
+    by_sample = {}
     for key, records in groups.items():
         taus, shares, counts = [], [], []
         for record in records:
@@ -125,8 +125,8 @@ def agreements(here: Results, metric: str = METRIC) -> dict[tuple[str, int], Agr
             taus += [] if tau is None else [tau]
             favourite, best = max(shared, key=lambda one: on_small[one]), max(on_full[one] for one in shared)
             shares += [on_full[favourite] / best] if best else []
-        found[key] = Agreement(taus, shares, counts[0], fmean(map(seconds, records)), len(records))
-    return found
+        by_sample[key] = Agreement(taus, shares, counts[0], fmean(map(seconds, records)), len(records))
+    return by_sample
 
 
 def seconds(record: Record) -> float:

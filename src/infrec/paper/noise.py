@@ -276,11 +276,11 @@ def distilled_ease(here: Results) -> tuple[Row | None, Rows]:
 
 @claimed(f"At {MOST:g} % noise, EASE on a tiny distilled summary is better than EASE on the full data")
 def small_beats_full(here: Results) -> Judged:
-    full, made = distilled_ease(here)
-    if full is None or not made:
+    full, summaries = distilled_ease(here)
+    if full is None or not summaries:
         return None, f"{MOST:g} % noise was not measured"
-    smallest = next((row for row in made if row.value > full.value), None)
-    shown = smallest or made.best
+    smallest = next((row for row in summaries if row.value > full.value), None)
+    shown = smallest or summaries.best
     assert shown is not None
     holds = smallest is not None and smallest.users <= 500
     return holds, f"{HR} {shown} on {shown.users} distilled users, {full} on all"
@@ -288,11 +288,11 @@ def small_beats_full(here: Results) -> Judged:
 
 @claimed(f"At {MOST:g} % noise, EASE is best on the smaller distilled summaries")
 def fewer_is_better(here: Results) -> Judged:
-    _, made = distilled_ease(here)
-    if len(made) < 2:
+    _, summaries = distilled_ease(here)
+    if len(summaries) < 2:
         return None, f"{MOST:g} % noise was not measured"
-    lines = ", ".join(f"{row} ({row.users})" for row in made)
-    return made.index(made.best) < len(made) / 2, f"{HR} by number of users: {lines}"
+    lines = ", ".join(f"{row} ({row.users})" for row in summaries)
+    return summaries.index(summaries.best) < len(summaries) / 2, f"{HR} by number of users: {lines}"
 
 
 # ---- the two experiments -----------------------------------------------------------------------------------

@@ -120,9 +120,9 @@ def _work(cell: Cell, directory: Path, folder: str, environment: dict[str, str])
 
 def _knock(address: str) -> None:
     """Whether anybody answers there: Ray itself would try for minutes."""
-    found = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d+)", address)
-    if found is not None:
-        socket.create_connection((found[1], int(found[2])), timeout=SECONDS_TO_ANSWER).close()
+    match = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d+)", address)
+    if match is not None:
+        socket.create_connection((match[1], int(match[2])), timeout=SECONDS_TO_ANSWER).close()
 
 
 def _reason(failure: BaseException) -> str:

@@ -43,7 +43,7 @@ class Records:
 
     def read(self) -> dict[str, Record]:
         """Every whole record by the hash of its cell; the last one where a cell was written twice."""
-        self.damaged, found = 0, {}
+        self.damaged, records = 0, {}
         with _explained("read", self.path):
             try:
                 lines = self.path.read_bytes().split(b"\n")
@@ -58,18 +58,18 @@ class Records:
             except ValueError:
                 whole = False
             if whole:
-                found[record["cell"]] = record
+                records[record["cell"]] = record
             else:
                 self.damaged += 1
-        return found
+        return records
 
     def elsewhere(self) -> dict[str, Record]:
         """Records of the experiments beside this one, by cell: these cells need not be measured again."""
-        found: dict[str, Record] = {}
+        records: dict[str, Record] = {}
         for path in sorted(self.directory.parent.glob(f"*/{FILE}")):
             if path.parent.resolve() != self.directory.resolve():
-                found |= Records(path.parent).read()
-        return found
+                records |= Records(path.parent).read()
+        return records
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one record, synced. It begins a new line even after one that was cut off."""

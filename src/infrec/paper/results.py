@@ -101,8 +101,8 @@ class Rows(Sequence[Row]):
 
     def every(self, name: str) -> list[Any]:
         """The values of a field, each once: numbers sorted, words in the order of the records."""
-        found = list(dict.fromkeys(getattr(row, name) for row in self))
-        return sorted(found) if all(isinstance(value, int | float) for value in found) else found
+        values = list(dict.fromkeys(getattr(row, name) for row in self))
+        return sorted(values) if all(isinstance(value, int | float) for value in values) else values
 
     def by(self, name: str) -> Rows:
         """Sorted by a field."""
@@ -140,10 +140,10 @@ class Results:
     def at(cls, root: Path, name: str) -> Results:
         """Results of an experiment, from its records under `root`."""
         kept = Records(root / name)
-        found = kept.read().values()
+        all_records = kept.read().values()
         # Where a dataset was also measured in earnest, its quick records have served their purpose.
-        earnest = {dataset_of(r) for r in found if not of_a_look(r)}
-        records = [r for r in found if not (of_a_look(r) and dataset_of(r) in earnest)]
+        earnest = {dataset_of(r) for r in all_records if not of_a_look(r)}
+        records = [r for r in all_records if not (of_a_look(r) and dataset_of(r) in earnest)]
         return cls(records, lambda other: cls.at(root, other), damaged=kept.damaged)
 
     @cached_property

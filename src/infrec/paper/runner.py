@@ -33,25 +33,25 @@ SECONDS_BETWEEN_LOOKS = 0.5  # at a cell that another process has
 
 
 # ---- planning ---------------------------------------------------------------------------------------------
-def _chosen_datasets(experiment: Experiment, asked: Sequence[str], *, quick: bool) -> tuple[str, ...]:
+def _chosen_datasets(experiment: Experiment, requests: Sequence[str], *, quick: bool) -> tuple[str, ...]:
     """The datasets asked for; else `demo` for a quick look, or those of the experiment on this machine."""
-    if asked:
-        return tuple(dict.fromkeys(asked))
+    if requests:
+        return tuple(dict.fromkeys(requests))
     if quick:
         return (QUICK_DATASET,)
-    found = tuple(name for name in experiment.datasets if datasets.locate(name) is not None)
-    if not found:
+    names = tuple(name for name in experiment.datasets if datasets.locate(name) is not None)
+    if not names:
         raise DataError(
             f"none of the datasets of {experiment.name} ({', '.join(experiment.datasets)}) lies on this "
             "machine; point INFREC_DATA at a folder that holds them, or name one with --dataset (demo "
             "needs no file)."
         )
-    return found
+    return names
 
 
 def plan(
     experiment: Experiment,
-    asked: Sequence[str] = (),
+    requests: Sequence[str] = (),
     *,
     root: Path,
     quick: bool = False,
@@ -62,7 +62,7 @@ def plan(
 
     Args:
         experiment: The experiment.
-        asked: Names or files of datasets; by default those of the experiment that are on this machine.
+        requests: Names or files of datasets; by default those of the experiment that are on this machine.
         root: Where records lie, and selections that are taken before the committed ones.
         quick: A look in minutes: on `demo`, with one seed and a smaller grid.
         seeds: How many, for what is random; by default the experiment's.
@@ -71,11 +71,11 @@ def plan(
     count = seeds if seeds is not None else 1 if quick else experiment.seeds
     if not 1 <= count <= len(SEEDS):
         raise ConfigError(f"{count} seeds were asked for; expected 1 to {len(SEEDS)}.")
-    names = _chosen_datasets(experiment, asked, quick=quick)
+    names = _chosen_datasets(experiment, requests, quick=quick)
 
     def settings_of(dataset: str, model: str) -> dict[str, object]:
-        found = committed.read(dataset, model, root / "selected") or committed.read(dataset, model)
-        return {} if found is None else {key: value for key, value in found.settings.items() if key != "seed"}
+        entry = committed.read(dataset, model, root / "selected") or committed.read(dataset, model)
+        return {} if entry is None else {key: value for key, value in entry.settings.items() if key != "seed"}
 
     return Plan(
         datasets=names,
@@ -124,8 +124,8 @@ def perform(cell: Cell, directory: Path, progress: Progress = silent) -> Done:
     with records.claim(cell.hash) as ours:
         if not ours:
             return Done(cell)
-        if (found := records.read().get(cell.hash)) is not None:
-            return Done(cell, found)
+        if (old_record := records.read().get(cell.hash)) is not None:
+            return Done(cell, old_record)
         try:
             record = measure.measure_cell(cell, directory.parent / FOLDER, progress)
         except InfrecError as failure:
@@ -191,23 +191,23 @@ def run(
     """
     wanted = list({cell.hash: cell for cell in cells}.values())
     records, out = Records(directory), Outcome()
-    found = records.read()
+    records_by_hash = records.read()
     others = records.elsewhere()
     for cell in wanted:
-        known = found.get(cell.hash, others.get(cell.hash))
-        if known is None or _settled(found.get(cell.hash), cell):
+        known = records_by_hash.get(cell.hash, others.get(cell.hash))
+        if known is None or _settled(records_by_hash.get(cell.hash), cell):
             continue
-        found[cell.hash] = _taken_over(known, cell)
+        records_by_hash[cell.hash] = _taken_over(known, cell)
         with records.claim(cell.hash) as ours:
             if ours and not _settled(records.read().get(cell.hash), cell):
-                records.append(found[cell.hash])
+                records.append(records_by_hash[cell.hash])
     failed: dict[str, str] = {}
-    began, before = time.monotonic(), len(wanted) - len(missing(wanted, found))
-    while todo := [cell for cell in missing(wanted, found) if cell.hash not in failed]:
+    began, before = time.monotonic(), len(wanted) - len(missing(wanted, records_by_hash))
+    while todo := [cell for cell in missing(wanted, records_by_hash) if cell.hash not in failed]:
         news = False
         for done in (executor or Here()).run(todo, directory):
             if done.record is not None:
-                found[done.cell.hash] = done.record
+                records_by_hash[done.cell.hash] = done.record
                 out.ran += 1
             elif done.error is not None:
                 failed[done.cell.hash] = done.error
@@ -215,14 +215,14 @@ def run(
             else:
                 continue
             news = True
-            have = sum(cell.hash in found for cell in wanted)
+            have = sum(cell.hash in records_by_hash for cell in wanted)
             each = (time.monotonic() - began) / max(1, have - before)
             left = each * (len(wanted) - have - len(failed))
             progress("cells", have, len(wanted), last=done.cell.words, seconds_left=left)
         if not news:  # everything that is missing is in other hands
             time.sleep(SECONDS_BETWEEN_LOOKS)
-            found |= records.read()
-    out.records = [found[cell.hash] for cell in wanted if cell.hash in found]
+            records_by_hash |= records.read()
+    out.records = [records_by_hash[cell.hash] for cell in wanted if cell.hash in records_by_hash]
     return out
 
 
@@ -237,6 +237,6 @@ def _taken_over(record: Record, cell: Cell) -> Record:
     return {**unmarked, LOOK: True} if cell.quick_look else unmarked
 
 
-def missing(cells: Sequence[Cell], found: dict[str, Record]) -> list[Cell]:
+def missing(cells: Sequence[Cell], records: dict[str, Record]) -> list[Cell]:
     """The cells that have no record."""
-    return [cell for cell in cells if cell.hash not in found]
+    return [cell for cell in cells if cell.hash not in records]

@@ -91,7 +91,7 @@ def tables(model: str, each: list[Results]) -> Iterator[Table]:
 @claimed("Heuristic samplers lie near the line: quality grows steadily with the logarithm of the users")
 def near_the_line(here: Results) -> Judged:
     """Each heuristic's curve against the straight line (on the logarithmic axis) between its ends."""
-    found = []
+    distances = []
     for source in HEURISTICS:
         rows = curve(here.rows.where(metric=HR), source)
         if len(rows) < 3 or rows[-1].source != FULL:
@@ -103,11 +103,11 @@ def near_the_line(here: Results) -> Judged:
             / last.value
             for p in between
         ]
-        found.append((fmean(off), source))
-    if not found:
+        distances.append((fmean(off), source))
+    if not distances:
         return None, "too few budgets were measured"
-    lines = "; ".join(f"{label(source)} {100 * off:.1f} %" for off, source in found)
-    return max(found)[0] <= NEAR, f"mean distance from it in percent of the full {HR}: {lines}"
+    lines = "; ".join(f"{label(source)} {100 * off:.1f} %" for off, source in distances)
+    return max(distances)[0] <= NEAR, f"mean distance from it in percent of the full {HR}: {lines}"
 
 
 @claimed("Of the heuristic samplers, User-RNS is slightly the best")
@@ -155,10 +155,11 @@ def transfers(model: str) -> Claimed:
     @claimed(f"Summaries made through ∞-AE serve {label(model)} as well: they transfer")
     def judge(here: Results) -> Judged:
         rows = here.rows.where(metric=HR)
-        full, made = rows.get(source=FULL), rows.where(source=DISTILLED, users=lambda users: users <= 500)
-        if full is None or not made:
+        full = rows.get(source=FULL)
+        summaries = rows.where(source=DISTILLED, users=lambda users: users <= 500)
+        if full is None or not summaries:
             return None
-        own = made.by("users")[-1]
+        own = summaries.by("users")[-1]
         best = rows.where(users=own.users, source=HEURISTICS).best
         if best is None:
             return None
@@ -220,9 +221,9 @@ def augmented(plan: Plan, dataset: str) -> Iterator[Cell]:
 def impractical(here: Results) -> Judged:
     """Below Distill-CF's users at every budget, and never near the full data."""
     rows = here.rows.where(metric=HR)
-    made, full = rows.where(source=GENERATED), rows.get(source=FULL)
+    generated_rows, full = rows.where(source=GENERATED), rows.get(source=FULL)
     lines, below = [], []
-    for one in made.by("users"):
+    for one in generated_rows.by("users"):
         other, random = (rows.get(source=source, users=one.users) for source in (DISTILLED, "user-rns"))
         if other is not None:
             below.append(one.value < other.value)
@@ -230,7 +231,7 @@ def impractical(here: Results) -> Judged:
             lines.append(f"{line}, User-RNS {random}" if random else line)
     if full is None or not lines:
         return None
-    share = max(row.value for row in made) / full.value if full.value else 0.0
+    share = max(row.value for row in generated_rows) / full.value if full.value else 0.0
     return (
         all(below) and share < PRACTICAL,
         f"{HR} of EASE with {'; '.join(lines)}; at its best AR-CF reaches {100 * share:.0f} % of {full} on "
@@ -242,13 +243,13 @@ def looks(here: Results) -> Table:
     """How much AR-CF's users look like the log's, by their number: before training, after, and real ones."""
     sides = {"untrained": "untrained", "trained": "trained", "real": "real users"}
     keys = {"popularity": "popularity", "co_occurrence": "co-occurrence"}
-    found: dict[int, list[Any]] = {}
+    realism: dict[int, list[Any]] = {}
     for record in here.records:
         if about := record["data"].get("realism"):
-            found.setdefault(record["data"]["users"], []).append(about)
+            realism.setdefault(record["data"]["users"], []).append(about)
     lines = [
         (f"{users:,}", *(f"{fmean(one[side][key] for one in seeds):.3f}" for key in keys for side in sides))
-        for users, seeds in sorted(found.items())
+        for users, seeds in sorted(realism.items())
     ]
     return Table(
         f"{here.dataset}: does AR-CF learn? Popularity: total variation between the items' shares and the "

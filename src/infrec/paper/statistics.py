@@ -24,8 +24,8 @@ def figures_of(record: Record) -> dict[str, Value]:
     """Users, items, interactions and sparsity, beside the paper's."""
     users, items, n = (record["data"][f"loaded_{name}"] for name in NAMES[:3])
     paper = published.STATISTICS.get(dataset_of(record), {})
-    found = zip(NAMES, (users, items, n, 100 * (1 - n / (users * items))), strict=True)
-    return {name: Value(name, value, paper=paper.get(name)) for name, value in found}
+    figures = zip(NAMES, (users, items, n, 100 * (1 - n / (users * items))), strict=True)
+    return {name: Value(name, value, paper=paper.get(name)) for name, value in figures}
 
 
 def tables(each: list[Results]) -> Iterator[Table]:

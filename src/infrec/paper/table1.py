@@ -43,14 +43,14 @@ def keeps(here: Results) -> Judged:
     shares: list[float] = []
     parts: list[str] = []
     for source in (MAIN, f"{DISTILLED}-soft", DISTILLED):
-        found = []
+        pairs = []
         for metric in METRICS:
             full, own = ours.get(source=FULL, metric=metric), ours.get(source=source, metric=metric)
             if full is not None and own is not None and full.value:
-                found.append((100 * own.value / full.value, metric))
-        if found:
-            parts.append(f"{label(source)}: {min(found)[0]:.1f} % ({min(found)[1]}) to {max(found)[0]:.1f} %")
-            shares = shares or [share for share, _ in found]
+                pairs.append((100 * own.value / full.value, metric))
+        if pairs:
+            parts.append(f"{label(source)}: {min(pairs)[0]:.1f} % ({min(pairs)[1]}) to {max(pairs)[0]:.1f} %")
+            shares = shares or [share for share, _ in pairs]
     if not shares:
         return None
     ratios = [
@@ -115,16 +115,16 @@ def tables(each: list[Results]) -> Iterator[Table]:
     """Models down, metrics across; of those that the paper alone has, its values."""
     for here in each:
         rows, dataset = here.rows, here.dataset
-        found = {(named(row), row.metric): row for row in rows}
+        rows_by_cell = {(named(row), row.metric): row for row in rows}
         of_paper = [one for one in published.COLUMNS if published.value(dataset, one, "HR@10") is not None]
-        models = sorted(dict.fromkeys([*(model for model, _ in found), *of_paper]), key=_place)
+        models = sorted(dict.fromkeys([*(model for model, _ in rows_by_cell), *of_paper]), key=_place)
         best = {metric: max(r.value for r in rows if r.metric == metric) for metric in rows.every("metric")}
         lines: list[list[str | Value]] = []
         for model in models:
             lines.append([label(model)])
             for metric in METRICS:
-                cell = value(metric, found.get((model, metric)), paper=True, best=best.get(metric))
-                if (model, metric) not in found:
+                cell = value(metric, rows_by_cell.get((model, metric)), paper=True, best=best.get(metric))
+                if (model, metric) not in rows_by_cell:
                     cell = replace(cell, paper=published.value(dataset, model, metric))
                 lines[-1].append(cell)
         users = next((f" ({row.users:,} users)" for row in rows if row.source == FULL), "")
@@ -175,7 +175,7 @@ class Table1(Experiment):
     """Also says which of the paper's datasets were not measured, once any of them was."""
 
     def findings(self, results: Results) -> Findings:
-        found, there, rows = super().findings(results), set(results.datasets()), results.rows
+        report, there, rows = super().findings(results), set(results.datasets()), results.rows
         absent = [
             claim(beats_all.text, name, None, "there are no records of this dataset.")
             for name in published.STATISTICS
@@ -183,7 +183,7 @@ class Table1(Experiment):
         ]
         ease = [NOTE_ON_EASE] if rows.where(dataset="ml-1m", model="ease") else []
         magazine = [NOTE_ON_MAGAZINE] if rows.where(dataset="magazine") else []
-        return replace(found, claims=[*found.claims, *absent], notes=[*found.notes, *ease, *magazine])
+        return replace(report, claims=[*report.claims, *absent], notes=[*report.notes, *ease, *magazine])
 
 
 EXPERIMENT = Table1(

@@ -66,8 +66,8 @@ class Audit:
         Args:
             ids: False: without users' ids, for files that may be passed on.
         """
-        found = asdict(self)
-        return found if ids else {name: value for name, value in found.items() if name != "worst"}
+        record = asdict(self)
+        return record if ids else {name: value for name, value in record.items() if name != "worst"}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Audit:
@@ -179,24 +179,24 @@ def audit(
         _check_shadows(shadow_runs, released, who)
     watch = Stopwatch()
     missing: dict[str, str] = {}
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     rows = released.read(who.everybody)
     if rows is not None:
         with watch("linkage"):
-            found["linkage"] = tuple(linkage(rows, who, released.counts, seed=seed, progress=progress))
-            found["neighbours"] = Neighbours.of(rows, who, seed=seed)
+            parts["linkage"] = tuple(linkage(rows, who, released.counts, seed=seed, progress=progress))
+            parts["neighbours"] = Neighbours.of(rows, who, seed=seed)
     else:
         missing |= {"linkage": NO_ROWS, "neighbours": NO_ROWS}
     if who.measurable:
         with watch("membership"):
             delta = float((guarantee or {}).get("delta", 0.0))
-            found |= membership(released, who, shadows=shadow_runs, delta=delta, seed=seed, progress=progress)
+            parts |= membership(released, who, shadows=shadow_runs, delta=delta, seed=seed, progress=progress)
         if not shadow_runs:
             missing["likelihood"] = "not measured: it needs shadow distillations (--shadows 16)."
     else:
         missing["membership"] = NO_CONTROL
     with watch("reconstruction"):
-        found["reconstruction"] = tuple(
+        parts["reconstruction"] = tuple(
             reconstruction(released.model, released.counts, who, seed=seed, progress=progress)
         )
     return Audit(
@@ -208,7 +208,7 @@ def audit(
         guarantee=guarantee,
         seconds=watch.seconds,
         facts={"seed": seed, "shadows": shadow_runs},
-        **found,
+        **parts,
     )
 
 

@@ -98,7 +98,7 @@ def linkage(
     sizes = np.clip(np.rint(released.sum(axis=1)).astype(np.int64), 1, len(popularity))
     alone = _by_popularity(popularity, sizes, generator(seed, "popular rows"))
     own, alone_own = (nearest(rows, everybody, support).person for rows in (released, alone))
-    found = []
+    linkages = []
     for at, known in enumerate(KNOWN):
         wrong = int(WRONG * known)
         targets, who = auxiliary(everybody, known, wrong, support, generator(seed, "known items", str(known)))
@@ -107,7 +107,7 @@ def linkage(
             baseline = match(targets, alone, support=support, whose=(alone_own, who))
             right, inside = _credit(attack), who < n
             linked = np.unique(attack.index[inside & (attack.index >= 0) & (own[attack.index] == who)])
-            found.append(
+            linkages.append(
                 Linkage(
                     known,
                     wrong,
@@ -119,7 +119,7 @@ def linkage(
                 )
             )
         progress("linkage", at + 1, len(KNOWN))
-    return found
+    return linkages
 
 
 def _by_popularity(
@@ -161,10 +161,10 @@ def auxiliary(
     return shown, who
 
 
-def _credit(found: Matches) -> NDArray[np.float64]:
+def _credit(matches: Matches) -> NDArray[np.float64]:
     """The chance that a row of the target's is named, where one of those that match equally well is drawn."""
-    assert found.own is not None
-    return np.where(found.index >= 0, found.own / np.maximum(found.ties, 1), 0.0)
+    assert matches.own is not None
+    return np.where(matches.index >= 0, matches.own / np.maximum(matches.ties, 1), 0.0)
 
 
 def _rate(right: NDArray[np.float64]) -> Rate:

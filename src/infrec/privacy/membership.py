@@ -53,20 +53,20 @@ def membership(
 
     delta: what the bound on ε grants the mechanism.
     """
-    found = dict(_scores(released, groups, seed, progress))
+    scores = dict(_scores(released, groups, seed, progress))
     if shadows:
-        found["likelihood"] = _likelihood(released, groups, dict(found), shadows, seed, progress)
+        scores["likelihood"] = _likelihood(released, groups, dict(scores), shadows, seed, progress)
     logs = np.log(released.counts + 0.5)
     popularity = (groups.everybody @ logs) / np.maximum(np.diff(groups.everybody.indptr), 1)
     *measured, alone = (
         Membership.of(name, *groups.split(score), seed=seed, delta=delta)
-        for name, score in {**found, "popularity": popularity}.items()
+        for name, score in {**scores, "popularity": popularity}.items()
     )
     best = strongest(measured).score
     return {
         "membership": tuple(measured),
         "popularity": alone,
-        "worst": _worst(groups, found[best], best),
+        "worst": _worst(groups, scores[best], best),
     }
 
 
@@ -104,11 +104,11 @@ def predicted(
     return total / (2 * HALVINGS)
 
 
-def _standing(model: Recommender, given: sp.csr_array, asked: sp.csr_array) -> NDArray[np.float64]:
+def _standing(model: Recommender, given: sp.csr_array, targets: sp.csr_array) -> NDArray[np.float64]:
     """The mean standardised score of the items asked for, among those not given."""
     out = np.zeros(given.shape[0])
     for start in range(0, len(out), AT_ONCE):
-        shown, wanted = given[start : start + AT_ONCE], asked[start : start + AT_ONCE]
+        shown, wanted = given[start : start + AT_ONCE], targets[start : start + AT_ONCE]
         scores: NDArray[Any] = np.asarray(model.score(shown), np.float64)
         free = np.ones(scores.shape)
         free[shown.nonzero()] = 0.0
@@ -129,13 +129,13 @@ def _likelihood(
     """The log-likelihood ratio of each person, summed over the scores."""
     assert released.remake is not None
     member = halves(groups.everybody.shape[0], shadows, seed)
-    made = []
+    shadow_scores = []
     for at, inside in enumerate(member):
         rows = np.flatnonzero(inside)
         log = Interactions(groups.everybody[rows], Vocabulary.numbered(len(rows)), released.items)
-        made.append(_scores(released.remake(log, seed + at + 1), groups, seed + at + 1))
+        shadow_scores.append(_scores(released.remake(log, seed + at + 1), groups, seed + at + 1))
         progress("shadows", at + 1, shadows)
-    return ratio(observed, made, member)
+    return ratio(observed, shadow_scores, member)
 
 
 def halves(people: int, shadows: int, seed: int) -> NDArray[np.bool_]:
@@ -144,11 +144,11 @@ def halves(people: int, shadows: int, seed: int) -> NDArray[np.bool_]:
     return order < shadows // 2
 
 
-def ratio(observed: Scores, made: list[Scores], member: NDArray[np.bool_]) -> NDArray[np.float64]:
+def ratio(observed: Scores, shadow_scores: list[Scores], member: NDArray[np.bool_]) -> NDArray[np.float64]:
     """log N(score; mean with, variance with) − log N(score; mean without, variance without), summed."""
     total = np.zeros(member.shape[1])
     for name, score in observed.items():
-        table = np.stack([scores[name] for scores in made])
+        table = np.stack([scores[name] for scores in shadow_scores])
         for inside, sign in ((member, 1.0), (~member, -1.0)):
             count = inside.sum(axis=0)
             mean = np.where(inside, table, 0.0).sum(axis=0) / count

@@ -51,7 +51,7 @@ def reconstruction(
     """For each share that is revealed: how many people are completed exactly, and how much of them."""
     everybody = groups.everybody
     n = np.diff(everybody.indptr)
-    found = []
+    reconstructions = []
     for at, share in enumerate(REVEALED):
         missing = np.where(n >= 2, np.maximum(1, np.floor((1 - share) * n + 1e-9)), 0).astype(np.int64)
         rest, given = parted(everybody, missing, generator(seed, "hidden", str(share)))
@@ -63,9 +63,9 @@ def reconstruction(
         arms = {name: shares for name, shares in arms.items() if len(shares)}
         exact = {name: rate(float((shares == 1).sum()), len(shares)) for name, shares in arms.items()}
         partly = {name: _mean(shares) for name, shares in arms.items()}
-        found.append(Reconstruction(share, exact, partly))
+        reconstructions.append(Reconstruction(share, exact, partly))
         progress("reconstruction", at + 1, len(REVEALED))
-    return found
+    return reconstructions
 
 
 def _mean(values: NDArray[np.floating]) -> Rate:

@@ -74,9 +74,9 @@ class Membership:
         return next((name for name in ("1 %", "10 %") if name in self.tpr), None)
 
 
-def strongest(found: Sequence[Membership]) -> Membership:
+def strongest(memberships: Sequence[Membership]) -> Membership:
     """The membership attack with the highest true-positive rate where few are wrongly accused."""
-    return max(found, key=lambda each: each.tpr["1 %"].value if "1 %" in each.tpr else each.auc.value)
+    return max(memberships, key=lambda each: each.tpr["1 %"].value if "1 %" in each.tpr else each.auc.value)
 
 
 def rate(hits: float, of: int) -> Rate:

@@ -219,8 +219,8 @@ def _rate(rate: Rate | None) -> Value:
 def paragraph(audit: Audit) -> str:
     """The findings, without a word of the trade."""
     parts = [_opening(audit)]
-    if found := audit.copies:  # what needs no proof comes before what was proved
-        parts.append(f"Released rows that are a real person's history, item by item: {found:,}.")
+    if copies := audit.copies:  # what needs no proof comes before what was proved
+        parts.append(f"Released rows that are a real person's history, item by item: {copies:,}.")
     if audit.linkage:
         parts.append(_linkage_words(audit.linkage[-1]))
     if audit.membership:
@@ -242,7 +242,7 @@ def _opening(audit: Audit) -> str:
         return f"This {what} gives people away: {attacks} did clearly better on them than on others."
     if not audit.control:
         return f"This {what} was attacked, but without a control group most of it cannot be judged."
-    if left := audit.traces:
+    if traces := audit.traces:
         twice = (
             f"No attack tried here hits people of this {what}'s log clearly more than twice as often as "
             "others, but having been in it leaves a trace"
@@ -252,7 +252,7 @@ def _opening(audit: Audit) -> str:
                 f"Having been in this {what}'s log leaves a trace, and the control of {audit.control:,} is "
                 "too small to say whether anybody is singled out"
             )
-        better = f"{', '.join(left)} did better on them than on others, beyond chance."
+        better = f"{', '.join(traces)} did better on them than on others, beyond chance."
         return f"{twice}: {better}{_on_average(audit)}"
     return f"No attack tried here did clearly better on the people in this {what}'s log than on others."
 
@@ -264,28 +264,28 @@ def _on_average(audit: Audit) -> str:
     return f" {_told_apart(best)}."
 
 
-def _told_apart(found: Membership) -> str:
+def _told_apart(membership: Membership) -> str:
     return (
         "Shown one person who was in the log and one who was not, the best test tells them apart "
-        f"{percent(found.auc.value)} of the time (guessing: 50 %)"
+        f"{percent(membership.auc.value)} of the time (guessing: 50 %)"
     )
 
 
-def _linkage_words(found: Linkage) -> str:
+def _linkage_words(linkage: Linkage) -> str:
     text = (
-        f"Somebody who knows {found.known} items of a person ({found.wrong} of them wrong) finds the "
-        f"released row that resembles that person most in {percent(found.attack.value)} of cases"
+        f"Somebody who knows {linkage.known} items of a person ({linkage.wrong} of them wrong) finds the "
+        f"released row that resembles that person most in {percent(linkage.attack.value)} of cases"
     )
-    if found.control is not None:
-        text += f", and in {percent(found.control.value)} for people who were never in the log"
-    return f"{text}; on rows made from popularity alone, in {percent(found.popularity.value)}."
+    if linkage.control is not None:
+        text += f", and in {percent(linkage.control.value)} for people who were never in the log"
+    return f"{text}; on rows made from popularity alone, in {percent(linkage.popularity.value)}."
 
 
 def _membership_words(audit: Audit) -> str:
-    found = audit.strongest
-    if "1 %" not in found.tpr:
-        return f"{_told_apart(found)}; the control of {audit.control:,} is too small to say more."
-    at = found.tpr["1 %"]
+    membership = audit.strongest
+    if "1 %" not in membership.tpr:
+        return f"{_told_apart(membership)}; the control of {audit.control:,} is too small to say more."
+    at = membership.tpr["1 %"]
     return (
         f"When 1 % of outsiders may be wrongly accused, the best test recognises {percent(at.value)} "
         f"of those who were in the log ({percent(at.low)} to {percent(at.high)}); guessing would "
@@ -293,13 +293,13 @@ def _membership_words(audit: Audit) -> str:
     )
 
 
-def _reconstruction_words(found: Reconstruction) -> str:
+def _reconstruction_words(reconstruction: Reconstruction) -> str:
     text = (
-        f"From {percent(found.revealed)} of somebody's items, all that are missing are named for "
-        f"{percent(found.exact['attack'].value)} of those in the log"
+        f"From {percent(reconstruction.revealed)} of somebody's items, all that are missing are named for "
+        f"{percent(reconstruction.exact['attack'].value)} of those in the log"
     )
-    if "control" in found.exact:
-        text += f" and {percent(found.exact['control'].value)} of the others"
+    if "control" in reconstruction.exact:
+        text += f" and {percent(reconstruction.exact['control'].value)} of the others"
     return f"{text}."
 
 

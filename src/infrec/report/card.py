@@ -255,7 +255,7 @@ def _privacy(card: Card) -> list[Section]:
 
 def _making(card: Card) -> list[Block]:
     kept = f"of which step {card.best_step:,} was the best on validation and was kept"
-    made = {
+    making = {
         "mode": f"{card.mode}: {'0/1 interactions' if card.discrete else 'weights between 0 and 1'}",
         "start": card.start,
         "seed": str(card.seed),
@@ -264,7 +264,7 @@ def _making(card: Card) -> list[Block]:
     }
     every = {name: settings({name: value}).partition("=")[2] for name, value in card.settings.items()}
     again = Text(ONCE if card.guarantee else AGAIN, "quiet")
-    return [Pairs(made), *([Fold("All settings", Pairs(every))] if every else []), again]
+    return [Pairs(making), *([Fold("All settings", Pairs(every))] if every else []), again]
 
 
 # ---- words -----------------------------------------------------------------------------------------------

@@ -112,9 +112,9 @@ class Adversaries(Program):
         real = (step.rows() > 0).astype(jnp.float32)
         noise = jax.random.normal(step.stream(1), (real.shape[0], self.latent))
         chances = jax.nn.sigmoid(generator(params, noise, given, jax.nn.relu)) * step.constants["items"]
-        made = straight_through(chances, step.stream(2))
+        fake = straight_through(chances, step.stream(2))
         of_discriminator, of_generator = losses(
-            params, real, made, given, hyper["penalty"], step.batch.present
+            params, real, fake, given, hyper["penalty"], step.batch.present
         )
         return of_discriminator + of_generator
 
@@ -128,7 +128,7 @@ def straight_through(chances: Any, key: Any) -> Any:
     return chances + jax.lax.stop_gradient(drawn - chances)
 
 
-def losses(params: Params, real: Any, made: Any, given: Any, penalty: Any, present: Any) -> tuple[Any, Any]:
+def losses(params: Params, real: Any, fake: Any, given: Any, penalty: Any, present: Any) -> tuple[Any, Any]:
     """The discriminator's loss, closed to the generator, and the generator's, closed to the discriminator."""
     import jax
     import jax.numpy as jnp
@@ -140,11 +140,11 @@ def losses(params: Params, real: Any, made: Any, given: Any, penalty: Any, prese
 
     on_real, slope = jax.vjp(lambda rows: discriminator(params, rows, given), real)
     (steepness,) = slope(jnp.ones_like(on_real))
-    on_made = discriminator(params, closed(made), given)
-    told = mean(jax.nn.softplus(-on_real) + jax.nn.softplus(on_made))
+    on_fake = discriminator(params, closed(fake), given)
+    cross_entropy = mean(jax.nn.softplus(-on_real) + jax.nn.softplus(on_fake))
     smooth = 0.5 * penalty * mean(jnp.sum(steepness**2, axis=1))
-    fooled = mean(jax.nn.softplus(-discriminator(closed(params), made, given)))
-    return told + smooth, fooled
+    generator_loss = mean(jax.nn.softplus(-discriminator(closed(params), fake, given)))
+    return cross_entropy + smooth, generator_loss
 
 
 def profiles(log: Interactions, size: int) -> NDArray[np.float32]:
@@ -291,9 +291,9 @@ def draw(
     log: Interactions, users: int | None, share: float | None, seed: int, progress: Progress, **settings: Any
 ) -> Interactions:
     """Users of a generator for this log, which is trained once in a process, however many are asked for."""
-    asked = ARCF(seed=seed, **settings)
+    model = ARCF(seed=seed, **settings)
     known = _FITTED.setdefault(log, {})
-    if asked.settings not in known:
-        known[asked.settings] = asked.fit(log, progress=progress)
-    maker = known[asked.settings]
+    if model.settings not in known:
+        known[model.settings] = model.fit(log, progress=progress)
+    maker = known[model.settings]
     return maker.generate_share(share * log.n_interactions) if share is not None else maker.generate(users)
