@@ -122,12 +122,12 @@ def check(folder: Path, manifest: Mapping[str, Any], name: str) -> Path:
         raise ArtifactError(f"{folder} is not whole: its manifest does not list {name!r}; write it again.")
     expected = manifest["files"][name]["sha256"]
     try:
-        found = _digest(folder / name)
+        sha256 = _digest(folder / name)
     except OSError as failure:
         raise ArtifactError(f"cannot read {folder / name}: {failure.strerror}.") from None
-    if found != expected:
+    if sha256 != expected:
         raise ArtifactError(
-            f"{folder / name} is damaged: its SHA-256 is {found[:12]}…, the manifest says {expected[:12]}…; "
+            f"{folder / name} is damaged: its SHA-256 is {sha256[:12]}…, the manifest says {expected[:12]}…; "
             "copy it again or write it again."
         )
     return folder / name

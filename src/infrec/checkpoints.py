@@ -57,8 +57,8 @@ class Resumable(Protocol):
     def checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Facts for the manifest, and arrays."""
 
-    def restore(self, found: Artifact) -> None:
-        """Go on from `found.manifest["state"]` and `found.arrays`, which are untrusted input."""
+    def restore(self, artifact: Artifact) -> None:
+        """Go on from `artifact.manifest["state"]` and `artifact.arrays`, which are untrusted input."""
 
 
 class Processes(Protocol):
@@ -165,13 +165,13 @@ class CheckpointedLoop:
         identity = self.work.identity()
         if self.team is not None:
             _agree(self.team, identity)
-        found = self._read(directory, identity) if self._is_first else None
+        artifact = self._read(directory, identity) if self._is_first else None
         if self.team is not None:
-            found = _broadcast(self.team, found, directory / "checkpoint")
-        if found is not None:
-            with found.understood():
-                self._before = float(found.number("seconds"))
-                self.work.restore(found)
+            artifact = _broadcast(self.team, artifact, directory / "checkpoint")
+        if artifact is not None:
+            with artifact.understood():
+                self._before = float(artifact.number("seconds"))
+                self.work.restore(artifact)
 
     def _read(self, directory: Path, identity: dict[str, Any]) -> Artifact | None:
         """The last checkpoint, or None where there is none; it must be of the same data and settings."""
@@ -183,16 +183,16 @@ class CheckpointedLoop:
                 f"{directory} holds the checkpoint of an earlier run; resume it (resume=True, --resume) or "
                 "choose another directory."
             )
-        found = artifacts.read(place, kind=self._kind)
-        with found.understood():
-            known = dict(found.manifest["identity"])
+        artifact = artifacts.read(place, kind=self._kind)
+        with artifact.understood():
+            known = dict(artifact.manifest["identity"])
         for name, value in identity.items():
             if known.get(name) != value:
                 raise ConfigError(
                     f"{directory} holds a run with {name} = {known.get(name)}, this one "
                     f"has {value}; resume with the same settings and data, or choose another directory."
                 )
-        return found
+        return artifact
 
 
 def _agree(team: Processes, identity: dict[str, Any]) -> None:
@@ -207,19 +207,19 @@ def _agree(team: Processes, identity: dict[str, Any]) -> None:
         )
 
 
-def _broadcast(team: Processes, found: Artifact | None, place: Path) -> Artifact | None:
+def _broadcast(team: Processes, artifact: Artifact | None, place: Path) -> Artifact | None:
     """The checkpoint that the first process has read, on every process."""
     head = None
-    if found is not None:
-        shapes = {name: (array.dtype.str, array.shape) for name, array in found.arrays.items()}
-        head = {"manifest": dict(found.manifest), "shapes": shapes}
+    if artifact is not None:
+        shapes = {name: (array.dtype.str, array.shape) for name, array in artifact.arrays.items()}
+        head = {"manifest": dict(artifact.manifest), "shapes": shapes}
     text = json.dumps(head).encode() if team.index == 0 else b""
     head = json.loads(team.concatenate(np.frombuffer(text, np.uint8)).tobytes())
     if head is None:
         return None
     arrays = {}
     for name, (kind, shape) in head["shapes"].items():
-        part = np.zeros(shape) if found is None else found.arrays[name]
+        part = np.zeros(shape) if artifact is None else artifact.arrays[name]
         arrays[name] = team.all_sum(part).astype(kind)  # float32 and whole numbers are exact in float64
     return Artifact(place, head["manifest"], arrays)
 
@@ -230,15 +230,15 @@ def to_arrays(tree: Any) -> dict[str, NDArray[Any]]:
     return {name: np.atleast_1d(np.asarray(leaf)) for name, leaf in _leaves(tree).items()}
 
 
-def from_arrays(found: Artifact, like: Tree) -> Tree:
+def from_arrays(artifact: Artifact, like: Tree) -> Tree:
     """The tree that `to_arrays` took apart, of the shapes and types of `like`."""
     import jax
 
     leaves = []
     for name, leaf in _leaves(like).items():
-        array = found.array(name, *(leaf.shape or (1,)), kind=leaf.dtype.kind)
+        array = artifact.array(name, *(leaf.shape or (1,)), kind=leaf.dtype.kind)
         if {"nu", "count"} & set(name.split(".")) and (array < 0).any():  # as optax's Adam calls them
-            raise found.unsound(f"{name}, a count or a mean of squares, is negative")
+            raise artifact.unsound(f"{name}, a count or a mean of squares, is negative")
         leaves.append(array.reshape(leaf.shape).astype(leaf.dtype))
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 

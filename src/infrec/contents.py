@@ -67,8 +67,8 @@ class Artifact:
 
     def unsound(self, why: str) -> ArtifactError:
         """The error for contents that cannot be what infrec wrote."""
-        said = why[:200].encode(errors="backslashreplace").decode().rstrip(".")
-        return ArtifactError(f"{self.path} is no sound {self.kind}: {said}; write it again.")
+        reason = why[:200].encode(errors="backslashreplace").decode().rstrip(".")
+        return ArtifactError(f"{self.path} is no sound {self.kind}: {reason}; write it again.")
 
     # ---- the manifest --------------------------------------------------------------------------------------
     def number(self, *names: str, whole: bool = False, least: float = 0) -> Any:
@@ -98,33 +98,33 @@ class Artifact:
     # ---- arrays --------------------------------------------------------------------------------------------
     def array(self, name: str, *shape: int | None, kind: str = "f") -> NDArray[Any]:
         """An array of this shape (None: any length) and numpy kind; `read_arrays` saw that it is finite."""
-        found = self.arrays.get(name)
-        if found is None:
+        array = self.arrays.get(name)
+        if array is None:
             raise self.unsound(f"it lacks the array {name!r}")
-        fits = found.ndim == len(shape) and all(
-            want is None or want == have for want, have in zip(shape, found.shape, strict=False)
+        fits = array.ndim == len(shape) and all(
+            want is None or want == have for want, have in zip(shape, array.shape, strict=False)
         )
-        right = found.dtype.kind == kind and (kind != "f" or found.dtype.itemsize >= 4)
+        right = array.dtype.kind == kind and (kind != "f" or array.dtype.itemsize >= 4)
         if not right or not fits:
             sizes = " × ".join("any" if size is None else str(size) for size in shape)
             raise self.unsound(
-                f"its array {name!r} is {found.dtype} of shape {found.shape}, not {_KINDS[kind]} ({sizes})"
+                f"its array {name!r} is {array.dtype} of shape {array.shape}, not {_KINDS[kind]} ({sizes})"
             )
-        return found
+        return array
 
     def positions(self, name: str, length: int | None, below: int) -> NDArray[Any]:
         """An array of whole numbers from 0 up to below `below`."""
         return self.inside(f"array {name!r}", self.array(name, length, kind="i"), below)
 
-    def inside(self, what: str, found: NDArray[Any], below: int, least: int = 0) -> NDArray[Any]:
+    def inside(self, what: str, values: NDArray[Any], below: int, least: int = 0) -> NDArray[Any]:
         """Whole numbers, after checking that each is at least `least` and below `below`."""
-        if found.dtype.kind not in "iu":
-            raise self.unsound(f"its {what} holds {found.dtype}, not whole numbers")
-        if len(found) and (found.min() < least or found.max() >= below):
+        if values.dtype.kind not in "iu":
+            raise self.unsound(f"its {what} holds {values.dtype}, not whole numbers")
+        if len(values) and (values.min() < least or values.max() >= below):
             raise self.unsound(
-                f"its {what} reaches from {found.min()} to {found.max()}, not {least} to {below - 1}"
+                f"its {what} reaches from {values.min()} to {values.max()}, not {least} to {below - 1}"
             )
-        return found
+        return values
 
     def csr(self, prefix: str, values: str, rows: int, columns: int) -> sp.csr_array:
         """A canonical matrix from the arrays `prefix.indptr`, `prefix.indices` and `prefix.<values>`."""
@@ -155,10 +155,10 @@ class Artifact:
 
     def column(self, table: str, name: str, kind: str = "f") -> NDArray[Any]:
         """A column of finite numbers, of this numpy kind, none of them missing."""
-        found = self.tables[table].column(name)
-        if found.null_count:
+        column = self.tables[table].column(name)
+        if column.null_count:
             raise self.unsound(f"the column {name!r} of {table} has gaps")
-        values = found.to_numpy()
+        values = column.to_numpy()
         if values.dtype.kind != kind or not _finite(values):
             raise self.unsound(f"the column {name!r} of {table} does not hold finite {_KINDS[kind]}")
         return values
@@ -175,11 +175,11 @@ class Artifact:
 
     def about_items(self, table: str = "items") -> pa.Table | None:
         """Facts about each item, from the columns `info.…`; titles and genres are text."""
-        found = self.tables[table]
-        names = [name for name in found.column_names if name.startswith("info.")]
+        items = self.tables[table]
+        names = [name for name in items.column_names if name.startswith("info.")]
         if not names:
             return None
-        info = found.select(names).rename_columns([name.removeprefix("info.") for name in names])
+        info = items.select(names).rename_columns([name.removeprefix("info.") for name in names])
         if len(set(info.column_names)) < len(names):
             raise self.unsound(f"a column of {table} stands twice")
         for one in info.schema:
@@ -197,13 +197,13 @@ def read_arrays(file: Path) -> dict[str, NDArray[Any]]:
     from safetensors.numpy import load_file
 
     try:
-        found: dict[str, NDArray[Any]] = load_file(file)
+        arrays: dict[str, NDArray[Any]] = load_file(file)
     except (SafetensorError, OSError, LookupError, TypeError, ValueError) as failure:
         raise ArtifactError(f"{file} holds no arrays ({first_line(failure)}); write it again.") from None
-    for name, array in found.items():
+    for name, array in arrays.items():
         if array.dtype.kind not in _KINDS or not _finite(array):
             raise ArtifactError(f"{file} holds NaN or infinity, or no numbers, in {name!r}; write it again.")
-    return found
+    return arrays
 
 
 def read_table(file: Path, columns: Sequence[str] | None = None) -> pa.Table:

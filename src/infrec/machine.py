@@ -41,13 +41,13 @@ def in_parallel(work: Callable[[int], None], blocks: Iterable[int]) -> None:
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str | None]:
     """Python's version and those of the packages; None where one is not installed."""
-    found: dict[str, str | None] = {"python": sys.version.split()[0]}
+    by_name: dict[str, str | None] = {"python": sys.version.split()[0]}
     for name in packages:
         try:
-            found[name] = version(name)
+            by_name[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            by_name[name] = None
+    return by_name
 
 
 def device() -> str:

@@ -56,8 +56,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(flag: bool) -> None:
+    if flag:
         console.out().print(f"infrec {__version__}", highlight=False)
         raise typer.Exit()
 

@@ -59,26 +59,26 @@ def audit(
 
     out = out or release.with_name(f"{release.name}-audit")
     with console.bars() as progress:
-        found = _audited(release, against, control, reading, shadows, seed, progress)
-    words = paragraph(found)
-    measured = {**found.as_dict(), "findings": words}
+        result = _audited(release, against, control, reading, shadows, seed, progress)
+    words = paragraph(result)
+    measured = {**result.as_dict(), "findings": words}
     drafts.write_text(out / RECORD, json_.dumps(measured, ensure_ascii=False, allow_nan=False))
-    drafts.write_text(out / PAGE, html.render(page_of(found)))
+    drafts.write_text(out / PAGE, html.render(page_of(result)))
     console.saved(out / PAGE)
-    card = add_audit(release, found)
+    card = add_audit(release, result)
     document = {
         "release": str(release),
         "against": against,
         **measured,
-        "leaks": found.leaks,
-        "traces": found.traces,
+        "leaks": result.leaks,
+        "traces": result.traces,
         "report": str(out / PAGE),
         "card": None if card is None else str(card),
     }
 
     def show() -> None:
         console.say(words)
-        for what, why in found.not_measured.items():
+        for what, why in result.not_measured.items():
             console.note(f"{what}: {why}")
         console.say(f"Report: [bold]{out / PAGE}[/]")
 

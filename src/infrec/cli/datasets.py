@@ -142,14 +142,14 @@ def prepare(
         machine.require_memory(needed, "preparing a dataset", "close other programs")
         preparing.prepare(rows, out, reading, about_items, progress=progress)
     console.saved(out)
-    found = PartitionedLog.open(out)
-    facts = {name: found.manifest[name] for name in ("users", "items", "interactions", "rows", "dropped")}
-    n_bytes = sum(file["bytes"] for file in found.manifest["files"].values())
+    dataset = PartitionedLog.open(out)
+    facts = {name: dataset.manifest[name] for name in ("users", "items", "interactions", "rows", "dropped")}
+    n_bytes = sum(file["bytes"] for file in dataset.manifest["files"].values())
     document = {
         "source": source,
         **facts,
-        "notes": list(found.manifest["notes"]),
-        "partitions": len(found.partitions),
+        "notes": list(dataset.manifest["notes"]),
+        "partitions": len(dataset.partitions),
         "out": str(out),
         "bytes": n_bytes,
         "seconds": console.elapsed(),
@@ -157,11 +157,11 @@ def prepare(
     }
 
     def show() -> None:
-        for line in report_lines(found.report):
+        for line in report_lines(dataset.report):
             console.note(line)
         console.say(
             f"{facts['interactions']:,} interactions of {facts['users']:,} users with {facts['items']:,} "
-            f"items in [bold]{console.plain(out)}[/] ({len(found.partitions)} partitions, "
+            f"items in [bold]{console.plain(out)}[/] ({len(dataset.partitions)} partitions, "
             f"{numbers.size(n_bytes)})."
         )
 

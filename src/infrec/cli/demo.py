@@ -141,9 +141,9 @@ def _show_summary(record: Card, folder: Path) -> None:
 def _show_example(example: Example) -> None:
     from rich.padding import Padding
 
-    def reasons(found: Sequence[Reason]) -> str:
+    def reasons(entries: Sequence[Reason]) -> str:
         return ", ".join(
-            f"{console.plain(one.label)} ({numbers.signed(one.contribution, 3)})" for one in found
+            f"{console.plain(one.label)} ({numbers.signed(one.contribution, 3)})" for one in entries
         )
 
     out, plain = console.out(), console.plain

@@ -295,11 +295,11 @@ class _Work:
         from infrec.cli import distributed
         from infrec.data import Summary
 
-        found = distributed.distill(self.source, self.run, self.out, self.place, self.resume, processes)
-        if found is None:
+        document = distributed.distill(self.source, self.run, self.out, self.place, self.resume, processes)
+        if document is None:
             return None
-        self.team = found["processes"]
-        for line in () if self.with_card else found["notes"]:  # the card reads it again, and tells then
+        self.team = document["processes"]
+        for line in () if self.with_card else document["notes"]:  # the card reads it again, and tells then
             console.note(line)
         console.saved(self.out)
         return Summary.load(self.out)

@@ -112,15 +112,15 @@ def distill(
     ):
         try:
             work = partial(_distill, source, run, out, place, resume, here)
-            found = run_member(work, here, progress)
+            document = run_member(work, here, progress)
         except InfrecError:
             if stop.is_set():  # it ended because it was told to
                 raise KeyboardInterrupt from None
             raise
-    if found is not None and "stopped" in found:
-        console.kept_checkpoint(place, found["stopped"])
+    if document is not None and "stopped" in document:
+        console.kept_checkpoint(place, document["stopped"])
         raise KeyboardInterrupt
-    return found
+    return document
 
 
 def _distill(
@@ -151,11 +151,11 @@ def _distill(
         if here.count == 1 or "RESOURCE_EXHAUSTED" in str(failure):
             raise
         raise InfrecError(lost()) from failure
-    told = everybody(team, {"peak_rss_mb": machine.peak_rss_mb()})
+    processes = everybody(team, {"peak_rss_mb": machine.peak_rss_mb()})
     if here.index == 0:
         source.noted(summary).save(out)
     leave(team, here)
-    return {"processes": told, "notes": options.report_lines(log.report)} if here.index == 0 else None
+    return {"processes": processes, "notes": options.report_lines(log.report)} if here.index == 0 else None
 
 
 # ---- the other processes -----------------------------------------------------------------------------------
@@ -272,21 +272,21 @@ def _child(pipe: Connection, work: Callable[..., Any]) -> None:
         pipe.send(("progress", (stage, done, total), facts))
 
     try:
-        told: tuple[str, Any] = ("done", work(progress=progress))
+        message: tuple[str, Any] = ("done", work(progress=progress))
     except KeyboardInterrupt:
-        told = ("failed", KeyboardInterrupt())
+        message = ("failed", KeyboardInterrupt())
     except InfrecError as failure:
-        told = ("failed", type(failure)(str(failure)))
+        message = ("failed", type(failure)(str(failure)))
     except BaseException as failure:
-        told = ("failed", RuntimeError(f"{type(failure).__name__}: {failure}"))
+        message = ("failed", RuntimeError(f"{type(failure).__name__}: {failure}"))
         if os.environ.get("INFREC_DEBUG"):
             import traceback
 
             traceback.print_exc()
-    pipe.send(told)
+    pipe.send(message)
     pipe.close()
     # Without Python's own end, where JAX would wait for processes that may be gone.
-    os._exit(0 if told[0] == "done" else 1)
+    os._exit(0 if message[0] == "done" else 1)
 
 
 def _quiet() -> None:

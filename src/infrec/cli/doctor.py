@@ -40,7 +40,7 @@ def doctor() -> Answer:
         problems.append(
             f"INFREC_DATA is {folder!r}, which is not a folder; point it at one that holds datasets."
         )
-    found = [entry for entry in describe() if entry["found"]]
+    datasets = [entry for entry in describe() if entry["found"]]
     files, n_bytes = machine.folder_size(devices.compile_cache())
     document = {
         "versions": versions,
@@ -51,7 +51,7 @@ def doctor() -> Answer:
             "available": machine.memory_available(),
             "exact_users": devices.users_that_fit(TYPICAL_ITEMS),
         },
-        "data": {"INFREC_DATA": folder, "cache": str(cache_folder()), "found": found},
+        "data": {"INFREC_DATA": folder, "cache": str(cache_folder()), "found": datasets},
         "compile_cache": {"path": str(devices.compile_cache()), "files": files, "bytes": n_bytes},
         "problems": problems,
     }

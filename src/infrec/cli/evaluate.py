@@ -111,17 +111,17 @@ def evaluate(
         for each in models:
             stages = Stopwatch(dict(watch.seconds))
             with stages("fit"):
-                found = fit_for(each, split, train, no_search, search, fixed, seed, progress)
+                tuning = fit_for(each, split, train, no_search, search, fixed, seed, progress)
             with stages("evaluate"):
                 result = measure(
-                    found.model,
+                    tuning.model,
                     split,
                     protocol=protocol,
                     seed=seed,
                     sample_users=sample_users,
                     progress=progress,
                 )
-            document = {"dataset": data, **_document(found, result, stages, search, seed)}
+            document = {"dataset": data, **_document(tuning, result, stages, search, seed)}
             documents.append(document)
             if save_selection is not None:
                 from infrec.search import committed
@@ -144,16 +144,17 @@ def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple
         from infrec.data import Summary
 
         summary = Summary.load(path)
-        made = summary.about.get("seed", seed)
+        summary_seed = summary.about.get("seed", seed)
         if "guarantee" in summary.about and split.name != "own":
             console.note(
                 f"{path} was made with ε and δ from all interactions of its log: if that is this data, what "
                 "is measured here went into the noisy sums."
             )
-        elif made != seed and split.name != "own":
+        elif summary_seed != seed and split.name != "own":
             console.note(
-                f"{path} was made with seed {made}, and the data is split with seed {seed} here: if it was "
-                f"made from this data, it holds some of what is measured, so give --seed {made}."
+                f"{path} was made with seed {summary_seed}, and the data is split with seed {seed} here: "
+                "if it was made from this data, it holds some of what is measured, so give "
+                f"--seed {summary_seed}."
             )
         if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
             from infrec.distillation import update
@@ -199,30 +200,30 @@ def fit_for(
 
 
 def _document(
-    found: Tuned[Recommender], result: Evaluation, watch: Stopwatch, search: float | None, seed: int
+    tuning: Tuned[Recommender], result: Evaluation, watch: Stopwatch, search: float | None, seed: int
 ) -> dict[str, Any]:
     """One model's document, as design.md's contract has it, and the candidates that were tried."""
     document: dict[str, Any] = {
-        "model": found.model.name,
+        "model": tuning.model.name,
         "protocol": result.protocol,
-        "selected": dict(found.selected),
-        "about": dict(found.model.about),
+        "selected": dict(tuning.selected),
+        "about": dict(tuning.model.about),
         "users": {"measured": result.n_users, "of": result.population},
         "metrics": dict(result.metrics),
         "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
         "seconds": {**watch.seconds, "total": console.elapsed()},
         "peak_rss_mb": machine.peak_rss_mb(),
         "device": machine.device(),
-        "candidates": options.candidates(found.candidates),
+        "candidates": options.candidates(tuning.candidates),
     }
     if search is not None:
         document["search"] = {
             "seconds": search,
-            "spent": found.seconds,
+            "spent": tuning.seconds,
             "seed": seed,
-            "tried": sum(one.score is not None or bool(one.dropped) for one in found.candidates),
-            "of": found.size,
-            "criterion": found.criterion,
+            "tried": sum(one.score is not None or bool(one.dropped) for one in tuning.candidates),
+            "of": tuning.size,
+            "criterion": tuning.criterion,
         }
     return document
 

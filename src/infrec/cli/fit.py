@@ -78,11 +78,11 @@ def fit(
         from infrec.cli import distributed
 
         console.check_out(out, "model")
-        found = distributed.fit(data, out, dataclasses.asdict(recommender.settings), centres, processes)
-        if found is None:
+        facts = distributed.fit(data, out, dataclasses.asdict(recommender.settings), centres, processes)
+        if facts is None:
             return None
         console.saved(out)
-        return _answer({"dataset": data, "model": model, **found}, out)
+        return _answer({"dataset": data, "model": model, **facts}, out)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     solver_open = recommender.selected.get("solver") == "auto"

@@ -111,10 +111,10 @@ def _slurm(env: Mapping[str, str]) -> str | None:
 
 def first_host(nodes: str) -> str:
     """`node[003-007,9],other` → `node003`."""
-    found = re.match(r"([^,\[]+)(?:\[(\d+)[^\]]*\])?([^,\[]*)", nodes.strip())
-    if found is None:
+    match = re.match(r"([^,\[]+)(?:\[(\d+)[^\]]*\])?([^,\[]*)", nodes.strip())
+    if match is None:
         raise ConfigError(f"the list of nodes is {nodes!r}; expected something like node[001-004].")
-    return "".join(part or "" for part in found.groups())
+    return "".join(part or "" for part in match.groups())
 
 
 def _open_mpi(env: Mapping[str, str]) -> str | None:

@@ -147,8 +147,8 @@ def with_settings(
 
         def with_options(**given: Any) -> Any:
             values = {each.name: given.pop(each.name) for each in options}
-            said = {name: value for name, value in values.items() if value is not None}
-            return command(**given, **{parameter: said if given_only else settings(**values)})
+            choices = {name: value for name, value in values.items() if value is not None}
+            return command(**given, **{parameter: choices if given_only else settings(**values)})
 
         return _with_parameters(command, with_options, parameters)
 

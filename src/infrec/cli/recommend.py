@@ -79,8 +79,8 @@ def recommend(
     if data is not None and history:
         raise typer.BadParameter("--data is where --user and --all find histories; --history is one itself.")
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
-        found = "is a directory" if out.is_dir() else "lies in a folder that does not exist"
-        raise typer.BadParameter(f"{out} {found}; expected a file to write.", param_hint="--out")
+        problem = "is a directory" if out.is_dir() else "lies in a folder that does not exist"
+        raise typer.BadParameter(f"{out} {problem}; expected a file to write.", param_hint="--out")
     from infrec import models
 
     fitted = models.load(model)

@@ -156,8 +156,8 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
     from infrec.report import terminal
 
     place = root if what == "all" else root / what
-    made = site.build(root, None if what == "all" else [what])
-    page = made[0 if what == "all" else 1]
+    pages = site.build(root, None if what == "all" else [what])
+    page = pages[0 if what == "all" else 1]
     rows: list[dict[str, Any]] = []
     claims: list[Claim] = []
     tables: list[Table] = []
@@ -167,9 +167,9 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
         own = everything if outcome is None else Results(outcome.records, everything.others)
         rows += [{"experiment": experiment.name, **row} for row in experiment.rows(own)]
         undecided = own.datasets() if quick else own.quick_datasets()
-        found = experiment.findings(own).without_verdicts(undecided)
-        claims += found.claims
-        tables += found.tables[:4]
+        findings = experiment.findings(own).without_verdicts(undecided)
+        claims += findings.claims
+        tables += findings.tables[:4]
         errors = [] if outcome is None else outcome.errors
         failed += [{"cell": cell.words, "error": error} for cell, error in errors]
     document = {

@@ -117,11 +117,11 @@ def serve(
     from infrec.serve.settings import is_loopback
 
     token = token or os.environ.get(TOKEN) or None
-    made = token is None and not is_loopback(host)
+    new_token = token is None and not is_loopback(host)
     settings = Settings(
         host=host,
         port=port,
-        token=secrets.token_urlsafe(24) if made else token,
+        token=secrets.token_urlsafe(24) if new_token else token,
         hosts=tuple(allow_host or ()),
         origins=tuple(cors or ()),
         workers=workers,
@@ -133,7 +133,7 @@ def serve(
     )
 
     def started(at: Settings, served: list[Served]) -> None:
-        _tell(at, served, made=made, json=json)
+        _tell(at, served, made=new_token, json=json)
         # A browser in the terminal would take it over; and there may be nobody to see a window.
         seen = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
         if open_ and seen:

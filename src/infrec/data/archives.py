@@ -51,14 +51,14 @@ class Zip:
         self._path, self._limit = path, limit
         try:
             with zipfile.ZipFile(path) as archive:
-                found = {
+                members = {
                     m.filename: m for m in archive.infolist() if _stays_inside(m.filename) and not m.is_dir()
                 }
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise DataError(f"{self.name} is not a whole zip archive ({error}); get it again.") from None
-        tops = {name.split("/")[0] if "/" in name else "" for name in found}
+        tops = {name.split("/")[0] if "/" in name else "" for name in members}
         cut = len(tops.pop()) + 1 if len(tops) == 1 and "" not in tops else 0  # its one top folder
-        self._members = {name[cut:]: member for name, member in found.items()}
+        self._members = {name[cut:]: member for name, member in members.items()}
 
     def names(self) -> list[str]:
         return sorted(self._members)

@@ -64,20 +64,20 @@ class ReadOptions(Settings):
 
     def roles(self, columns: Sequence[str], source: str) -> dict[str, str]:
         """Role → column, from what is given and what is recognised; user and item must be found."""
-        found = {role: named(name, role, columns, source) for role, name in self.columns.items()}
+        by_role = {role: named(name, role, columns, source) for role, name in self.columns.items()}
         for role in ALIASES:
-            free = [column for column in columns if column not in found.values()]
-            if role not in found and (column := find(role, free)) is not None:
-                found[role] = column
+            free = [column for column in columns if column not in by_role.values()]
+            if role not in by_role and (column := find(role, free)) is not None:
+                by_role[role] = column
         for role in ("user", "item"):
-            if role not in found:
+            if role not in by_role:
                 raise DataError(
                     f"{source} has no column that is recognised as the {role}; it has {listed(columns)}: "
                     f"name one of these with {role}=."
                 )
-        if found["user"] == found["item"]:
-            raise DataError(f"{source}: user and item are both {found['user']!r}; expected two columns.")
-        return found
+        if by_role["user"] == by_role["item"]:
+            raise DataError(f"{source}: user and item are both {by_role['user']!r}; expected two columns.")
+        return by_role
 
 
 @dataclass(frozen=True)

@@ -137,12 +137,12 @@ def _open(entry: Entry, path: Path) -> tuple[Source, Source | None]:
     if path.name.removesuffix(".gz").endswith(entry.endings):
         return publishers.text(Folder(path.parent), path.name, header=entry.header), None
     if path.is_file() and path.suffix == ".zip":
-        found = publishers.detect(Zip(path, entry.limit))
-        if found is None:
+        pair = publishers.detect(Zip(path, entry.limit))
+        if pair is None:
             raise DataError(
                 f"{path.name} does not hold the files of {entry.name}; delete it to get it again."
             )
-        return found
+        return pair
     return sources(path)
 
 

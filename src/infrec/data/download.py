@@ -47,12 +47,12 @@ def fetch(
                 raise DataError(f"{to.name} is being downloaded by another process; wait for it.") from None
             part.complete()
             os.fsync(part.file.fileno())
-            stated = md5 or (_stated_md5(md5_url) if md5_url else None)
-            if stated is not None and (found := digest(part.path, "md5")) != stated:
+            publisher_md5 = md5 or (_stated_md5(md5_url) if md5_url else None)
+            if publisher_md5 is not None and (own_md5 := digest(part.path, "md5")) != publisher_md5:
                 part.forget()
                 raise DataError(
-                    f"{url} has the MD5 checksum {found}, but its publisher states {stated}: the download "
-                    "was damaged or the file replaced; it was deleted, try again."
+                    f"{url} has the MD5 checksum {own_md5}, but its publisher states {publisher_md5}: "
+                    "the download was damaged or the file replaced; it was deleted, try again."
                 )
             part.tag.unlink(missing_ok=True)
             part.path.replace(to)
@@ -63,21 +63,21 @@ def fetch(
 def verify(path: Path, *, md5: str | None = None) -> None:
     """Compare a file with the SHA-256 recorded at its first use; record it if this is the first."""
     record = path.with_name(path.name + ".sha256")
-    found = digest(path, "sha256")
+    checksum = digest(path, "sha256")
     if record.exists():
         expected = record.read_text().split()[0] if record.stat().st_size else ""
-        if found != expected:
+        if checksum != expected:
             raise DataError(
-                f"{path} has the SHA-256 checksum {found[:16]}…, but {expected[:16]}… was recorded when "
+                f"{path} has the SHA-256 checksum {checksum[:16]}…, but {expected[:16]}… was recorded when "
                 f"it was downloaded: it was changed or damaged; delete it and {record.name} to get it again."
             )
         return
-    if md5 is not None and (stated := digest(path, "md5")) != md5:
+    if md5 is not None and (own_md5 := digest(path, "md5")) != md5:
         raise DataError(
-            f"{path} has the MD5 checksum {stated}, but its publisher states {md5}; delete it and try again."
+            f"{path} has the MD5 checksum {own_md5}, but its publisher states {md5}; delete it and try again."
         )
     temporary = record.with_name(f"{record.name}.{os.getpid()}")
-    temporary.write_text(f"{found}  {path.name}\n")
+    temporary.write_text(f"{checksum}  {path.name}\n")
     temporary.replace(record)
 
 
@@ -187,7 +187,7 @@ def _stated_md5(url: str) -> str:
         raise DataError(
             f"the publisher's checksum {url} could not be fetched ({error}); try again."
         ) from None
-    found = re.findall(r"\b[0-9a-fA-F]{32}\b", text)
-    if len(found) != 1:
-        raise DataError(f"{url} holds {len(found)} MD5 checksums; expected one.")
-    return str(found[0]).lower()
+    checksums = re.findall(r"\b[0-9a-fA-F]{32}\b", text)
+    if len(checksums) != 1:
+        raise DataError(f"{url} holds {len(checksums)} MD5 checksums; expected one.")
+    return str(checksums[0]).lower()

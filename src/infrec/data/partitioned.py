@@ -45,17 +45,17 @@ class PartitionedLog:
             name: read_table(artifacts.check(folder, manifest, f"{name}.parquet"))
             for name in ("users", "items")
         }
-        found = Artifact(folder, manifest, tables=tables)
-        with found.understood():
-            users, items = Vocabulary(found.ids("users")), Vocabulary(found.ids("items"))
-            total = found.number("interactions", whole=True, least=1)
+        artifact = Artifact(folder, manifest, tables=tables)
+        with artifact.understood():
+            users, items = Vocabulary(artifact.ids("users")), Vocabulary(artifact.ids("items"))
+            total = artifact.number("interactions", whole=True, least=1)
             per_user, per_item = (
-                found.inside(f"counts of {name}", found.column(name, "interactions", "i"), total + 1)
+                artifact.inside(f"counts of {name}", artifact.column(name, "interactions", "i"), total + 1)
                 for name in tables
             )
-            found.agree(users=len(users), items=len(items), interactions=int(per_user.sum()))
-            _check(found, len(users))
-            return cls(folder, manifest, users, items, per_user, per_item, found.about_items())
+            artifact.agree(users=len(users), items=len(items), interactions=int(per_user.sum()))
+            _check(artifact, len(users))
+            return cls(folder, manifest, users, items, per_user, per_item, artifact.about_items())
 
     @property
     def partitions(self) -> Sequence[Mapping[str, Any]]:
@@ -91,13 +91,13 @@ class PartitionedLog:
         first = np.array([facts["first_user"] for facts in self.partitions])
         place = np.searchsorted(first, wanted, side="right") - 1
         nothing = sp.csr_array((1, len(self.items)), dtype=np.float32)
-        found, at = [nothing], np.zeros(len(wanted), np.int64)
+        pieces, at = [nothing], np.zeros(len(wanted), np.int64)
         for number in np.unique(place[wanted >= 0]):
             mine = np.flatnonzero((place == number) & (wanted >= 0))
             (batch,) = self.batches([int(number)])
-            at[mine] = sum(part.shape[0] for part in found) + np.arange(len(mine))
-            found.append(batch[wanted[mine] - first[number]])
-        return sp.csr_array(sp.vstack(found, format="csr"))[at]
+            at[mine] = sum(part.shape[0] for part in pieces) + np.arange(len(mine))
+            pieces.append(batch[wanted[mine] - first[number]])
+        return sp.csr_array(sp.vstack(pieces, format="csr"))[at]
 
     def fields(self, progress: Progress = silent) -> Fields:
         """All of it in memory, as arguments of `Interactions`: about 8 bytes per interaction, and 8 more with
@@ -109,7 +109,7 @@ class PartitionedLog:
         np.cumsum(self.user_counts, out=indptr[1:])
         indices, data = np.empty(total, wide), np.empty(total, np.float32)
         time = np.empty(total, np.int64) if m["times"] else None
-        found: dict[str, list[sp.csr_array]] = {name: [] for name in PARTS} if m["split"] else {}
+        by_part: dict[str, list[sp.csr_array]] = {name: [] for name in PARTS} if m["split"] else {}
         for number, facts in enumerate(self.partitions):
             rows, own, first = self._read(facts, ("user", "item", "weight", "part", "time"))
             start = int(indptr[facts["first_user"]])
@@ -117,15 +117,15 @@ class PartitionedLog:
             indices[some], data[some] = own.indices, own.data
             if time is not None:
                 time[some] = rows["time"][first]
-            for place, name in enumerate(found):
+            for place, name in enumerate(by_part):
                 user, item, weight = (
                     rows[column][rows["part"] == place] for column in ("user", "item", "weight")
                 )
-                found[name].append(sorted_csr(user, item, weight, own.shape))
+                by_part[name].append(sorted_csr(user, item, weight, own.shape))
             progress(f"reading {self.folder.name}", number + 1, len(self.partitions))
         matrix = sp.csr_array((data, indices, indptr), shape=shape)
         matrix.has_sorted_indices = matrix.has_canonical_format = True
-        parts = {name: sp.csr_array(sp.vstack(blocks, format="csr")) for name, blocks in found.items()}
+        parts = {name: sp.csr_array(sp.vstack(blocks, format="csr")) for name, blocks in by_part.items()}
         return {
             "matrix": matrix,
             "users": self.users,
@@ -145,55 +145,55 @@ class PartitionedLog:
         Weights are 1 unless stored.
         """
         path = artifacts.check(self.folder, self.manifest, facts["file"])
-        found = Artifact(path, self.manifest, tables={"rows": read_table(path, wanted)})
+        artifact = Artifact(path, self.manifest, tables={"rows": read_table(path, wanted)})
         first_user, shape = facts["first_user"], (facts["users"], len(self.items))
         limits = {"user": (first_user, first_user + shape[0]), "item": (0, shape[1])}
         limits |= {"part": (0, len(PARTS))} if self.manifest["split"] else {}
-        with found.understood():
+        with artifact.understood():
             rows = {
-                name: found.inside(f"column {name!r}", found.column("rows", name, "i"), below, least)
+                name: artifact.inside(f"column {name!r}", artifact.column("rows", name, "i"), below, least)
                 for name, (least, below) in limits.items()
             }
-            rows["weight"] = found.weights("rows", default=True)
+            rows["weight"] = artifact.weights("rows", default=True)
             if "time" in wanted and self.manifest["times"]:
-                rows["time"] = found.column("rows", "time", "i")
+                rows["time"] = artifact.column("rows", "time", "i")
             rows["user"] = rows["user"] - first_user
             pair = rows["user"].astype(np.int64) * shape[1] + rows["item"]
             same = [pair] if "part" not in rows else [pair[rows["part"] == n] for n in range(len(PARTS))]
             if (pair[1:] < pair[:-1]).any() or any((one[1:] == one[:-1]).any() for one in same):
-                raise found.unsound("its pairs of users and items are not sorted, or stand twice")
+                raise artifact.unsound("its pairs of users and items are not sorted, or stand twice")
             how = self.manifest["duplicates"]
             matrix, first = merge(rows["user"], rows["item"], rows["weight"], shape, how)
             if not np.array_equal(
                 np.diff(matrix.indptr), self.user_counts[first_user : first_user + shape[0]]
             ):
-                raise found.unsound("it does not hold what users.parquet says")
+                raise artifact.unsound("it does not hold what users.parquet says")
         return rows, matrix, first
 
 
-def _check(found: Artifact, n_users: int) -> None:
+def _check(artifact: Artifact, n_users: int) -> None:
     """A manifest whose partitions follow each other, from the first user to the last."""
-    manifest, user = found.manifest, 0
+    manifest, user = artifact.manifest, 0
     if not isinstance(manifest["partitions"], list):
-        raise found.unsound("it has no list of partitions")
+        raise artifact.unsound("it has no list of partitions")
     for number, facts in enumerate(manifest["partitions"]):
         sizes = [
-            found.checked_number(f"partition {number}: {name}", facts[name], whole=True)
+            artifact.checked_number(f"partition {number}: {name}", facts[name], whole=True)
             for name in ("users", "rows", "first_user")
         ]
         if not isinstance(facts["file"], str) or sizes[2] != user:
-            raise found.unsound(f"its partition {number} does not begin with user {user}")
+            raise artifact.unsound(f"its partition {number} does not begin with user {user}")
         user += sizes[0]
     rows = sum(facts["rows"] for facts in manifest["partitions"])
     held = sum(facts["bytes"] for facts in manifest["files"].values())
     if manifest["interactions"] > rows or not fits(rows, 4, held):
-        raise found.unsound(f"{rows:,} rows do not fit in {held:,} bytes, or are too few")
+        raise artifact.unsound(f"{rows:,} rows do not fit in {held:,} bytes, or are too few")
     if user != n_users:
-        raise found.unsound(f"its partitions have {user} users and it has {n_users}")
-    found.number("rows", whole=True)
-    told = (manifest["source"], manifest["duplicates"], *manifest["notes"], *manifest["dropped"])
+        raise artifact.unsound(f"its partitions have {user} users and it has {n_users}")
+    artifact.number("rows", whole=True)
+    words = (manifest["source"], manifest["duplicates"], *manifest["notes"], *manifest["dropped"])
     counted = all(isinstance(count, int) for count in manifest["dropped"].values())
-    if not all(isinstance(word, str) for word in told) or not counted:
-        raise found.unsound("it does not tell how it was prepared")
+    if not all(isinstance(word, str) for word in words) or not counted:
+        raise artifact.unsound("it does not tell how it was prepared")
     if not isinstance(manifest["split"], bool) or not isinstance(manifest["times"], bool):
-        raise found.unsound("it does not tell which columns it has")
+        raise artifact.unsound("it does not tell which columns it has")

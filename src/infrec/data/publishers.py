@@ -136,15 +136,15 @@ class NetflixSource(Source):
     def tables(
         self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[tuple[pa.Table, int]]:
-        names, told = list(columns), 0
+        names, count = list(columns), 0
         batches = (batch.select(names) for batch in self.batches())
         if rows is None:
             schema = pa.schema([_SCHEMA.field(name) for name in names])
             yield pa.Table.from_batches(list(batches), schema), self.ragged
             return
         for table in grouped(batches, rows):
-            yield table, self.ragged - told
-            told = self.ragged
+            yield table, self.ragged - count
+            count = self.ragged
 
     def _lines(self) -> Iterator[bytes]:
         """Chunks of whole lines; small files are read as if they were one."""

@@ -64,12 +64,12 @@ def sources(path: str | os.PathLike[str], options: ReadOptions | None = None) ->
     if start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq", ".parq"):
         return ParquetSource(path), None
     if start == b"PK\x03\x04" or path.suffix.lower() == ".zip":
-        if (found := publishers.detect(Zip(path))) is None:
+        if (pair := publishers.detect(Zip(path))) is None:
             raise DataError(
                 f"{path.name} is an archive without a known publisher's files (MovieLens, Netflix); "
                 "expected a file of interactions: unpack it and name that file."
             )
-        return found
+        return pair
     if (ratings := publishers.one_file(path, start)) is not None:
         return ratings, None
     wanted = [str(name) for name in (options.columns.values() if options else ())]
@@ -123,5 +123,5 @@ def read_catalogue(path: Path) -> tuple[Vocabulary, pa.Table | None]:
     if headless or col.find("user", source.columns):
         return items, None
     info = item_info(source, items, key)
-    told = [name for name in ("title", "genres") if name in info.column_names]
-    return items, info.select(told) if told else None
+    names = [name for name in ("title", "genres") if name in info.column_names]
+    return items, info.select(names) if names else None

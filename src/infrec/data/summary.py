@@ -172,20 +172,20 @@ class Summary(Interactions):
         return cls.from_artifact(artifacts.read(path))
 
     @classmethod
-    def from_artifact(cls, found: Artifact) -> Self:
+    def from_artifact(cls, artifact: Artifact) -> Self:
         """A summary or a sample from what was read of its directory.
 
         Args:
-            found: From `infrec.artifacts.read`.
+            artifact: From `infrec.artifacts.read`.
         """
-        if found.kind not in KINDS:
-            raise ArtifactError(f"{found.path} holds a {found.kind}; expected a summary or a sample.")
-        with found.understood():
-            log = _log(found)
-            found.agree(users=log.n_users, items=log.n_items, interactions=log.n_interactions)
-            about = {name: value for name, value in found.manifest.items() if name not in _OF_THE_FORMAT}
-            _check(found, about)
-            return cls.of(log, about=about, kind=found.kind)
+        if artifact.kind not in KINDS:
+            raise ArtifactError(f"{artifact.path} holds a {artifact.kind}; expected a summary or a sample.")
+        with artifact.understood():
+            log = _log(artifact)
+            artifact.agree(users=log.n_users, items=log.n_items, interactions=log.n_interactions)
+            about = {name: value for name, value in artifact.manifest.items() if name not in _OF_THE_FORMAT}
+            _check(artifact, about)
+            return cls.of(log, about=about, kind=artifact.kind)
 
     def __repr__(self) -> str:
         return (
@@ -194,38 +194,38 @@ class Summary(Interactions):
         )
 
 
-def _log(found: Artifact) -> Interactions:
-    items, pairs = Vocabulary(found.ids("items", "item")), found.tables["interactions"]
+def _log(artifact: Artifact) -> Interactions:
+    items, pairs = Vocabulary(artifact.ids("items", "item")), artifact.tables["interactions"]
     ids = pairs.column("user").combine_chunks()
-    users = Vocabulary.of(found.ids("users", "user") if "users" in found.tables else ids.unique())
+    users = Vocabulary.of(artifact.ids("users", "user") if "users" in artifact.tables else ids.unique())
     row, column = users.positions(ids), items.positions(pairs.column("item").combine_chunks())
     for name, numbers in (("item", column), ("user", row)):
         if (numbers < 0).any():
-            raise found.unsound(f"interactions.parquet names a {name} that {name}s.parquet lacks")
-    matrix = sp.csr_array((found.weights("interactions"), (row, column)), shape=(len(users), len(items)))
-    return Interactions(canonical(matrix), users, items, item_info=found.about_items())
+            raise artifact.unsound(f"interactions.parquet names a {name} that {name}s.parquet lacks")
+    matrix = sp.csr_array((artifact.weights("interactions"), (row, column)), shape=(len(users), len(items)))
+    return Interactions(canonical(matrix), users, items, item_info=artifact.about_items())
 
 
-def _check(found: Artifact, about: Mapping[str, Any]) -> None:
+def _check(artifact: Artifact, about: Mapping[str, Any]) -> None:
     """The numbers of a manifest that something is computed from, where they are there."""
     grid = about.get("reg_grid", grids.SUMMARY)
     for reg in (*grid, *(() if about.get("reg") is None else (about["reg"],))):
-        found.checked_number("λ", reg)
+        artifact.checked_number("λ", reg)
     for name, whole, least in _NUMBERS:
         if name in about and (about[name] is not None or name == "seed"):
-            found.checked_number(name, about[name], whole=whole, least=least)
+            artifact.checked_number(name, about[name], whole=whole, least=least)
     for name, kind in _FORMS.items():
         if about.get(name) is not None and not isinstance(about[name], kind):
-            raise found.unsound(f"{name} is {about[name]!r}, not what infrec writes there")
+            raise artifact.unsound(f"{name} is {about[name]!r}, not what infrec writes there")
     if about.get("set_aside") is not None:
-        found.number("set_aside", "seed", whole=True)
-        if not 0 < found.number("set_aside", "share") < 1:
-            raise found.unsound("the share that was set aside is not between 0 and 1")
+        artifact.number("set_aside", "seed", whole=True)
+        if not 0 < artifact.number("set_aside", "share") < 1:
+            raise artifact.unsound("the share that was set aside is not between 0 and 1")
     if (promise := about.get("guarantee")) is not None:
         for name in ("delta", "noise_multiplier", *(() if promise["epsilon"] is None else ("epsilon",))):
-            found.number("guarantee", name)
+            artifact.number("guarantee", name)
         if not isinstance(promise["public_items"], bool) or not 0 < promise["delta"] < 1:
-            raise found.unsound("its guarantee does not say what it promises")
+            raise artifact.unsound("its guarantee does not say what it promises")
     source = about.get("source")
     if isinstance(source, Mapping) and source.get("users") is not None:
-        found.checked_number("source.users", source["users"], whole=True)
+        artifact.checked_number("source.users", source["users"], whole=True)

@@ -60,12 +60,12 @@ class Vocabulary:
         Args:
             ids: What to look up.
         """
-        asked = _as_array(ids)
+        wanted_ids = _as_array(ids)
         own = self.ids
-        if asked.type != own.type:
-            asked, own = asked.cast(pa.string()), own.cast(pa.string())
-        found = pc.index_in(asked, value_set=own)
-        return to_numpy(found, -1).astype(np.int64)
+        if wanted_ids.type != own.type:
+            wanted_ids, own = wanted_ids.cast(pa.string()), own.cast(pa.string())
+        positions = pc.index_in(wanted_ids, value_set=own)
+        return to_numpy(positions, -1).astype(np.int64)
 
     def take(self, positions: NDArray[np.integer]) -> pa.Array:
         """The ids at these positions.

@@ -59,13 +59,13 @@ def pooled_auc_by_user(
 
 
 def _placements(
-    asked: Scores, user: NDArray[np.integer], others: Scores, n_users: int
+    scores: Scores, user: NDArray[np.integer], others: Scores, n_users: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """By user: the sum of the shares of the others below the scores asked, and how many were asked."""
     others = np.sort(others)
     total, count = np.zeros(n_users), np.zeros(n_users)
-    for start in range(0, len(asked), _CHUNK):
-        some, of = asked[start : start + _CHUNK], user[start : start + _CHUNK]
+    for start in range(0, len(scores), _CHUNK):
+        some, of = scores[start : start + _CHUNK], user[start : start + _CHUNK]
         total += np.bincount(of, _share_below(some, others), minlength=n_users)
         count += np.bincount(of, minlength=n_users)
     return total, count
@@ -106,12 +106,12 @@ def user_auc(
     return out
 
 
-def _share_below(asked: Scores, others: Scores) -> NDArray[np.float64]:
+def _share_below(scores: Scores, others: Scores) -> NDArray[np.float64]:
     """For each score asked, the share of the others (sorted) below it; equal ones count one half."""
-    order = np.argsort(asked)  # searching in ascending order stays in the cache
-    in_order = asked[order]
+    order = np.argsort(scores)  # searching in ascending order stays in the cache
+    in_order = scores[order]
     twice = np.searchsorted(others, in_order, "left") + np.searchsorted(others, in_order, "right")
-    out = np.empty(len(asked))
+    out = np.empty(len(scores))
     out[order] = twice / (2.0 * len(others))
     return out
 
@@ -123,8 +123,8 @@ def _count_below(
     low, high = np.zeros(len(row), np.int64), length[row].astype(np.int64)
     for _ in range(int(length.max(initial=0)).bit_length()):
         middle = (low + high) // 2
-        found = ascending[row, np.minimum(middle, ascending.shape[1] - 1)]
-        right = ((found < values) if strict else (found <= values)) & (low < high)
+        entries = ascending[row, np.minimum(middle, ascending.shape[1] - 1)]
+        right = ((entries < values) if strict else (entries <= values)) & (low < high)
         low, high = np.where(right, middle + 1, low), np.where(right, high, middle)
     return low
 
@@ -195,6 +195,6 @@ def _nth_free(taken: sp.csr_array, rank: NDArray[np.int64]) -> NDArray[np.int64]
     # free one of rank r as have c_j − j ≤ r. Offsetting by the row makes that one search for all rows.
     row = np.repeat(np.arange(n_rows), np.diff(taken.indptr))
     free_before = taken.indices - (np.arange(taken.nnz) - taken.indptr[row]) + row * (n_columns + 1)
-    asked = rank + np.arange(n_rows)[:, None] * (n_columns + 1)
-    passed = np.searchsorted(free_before, asked, "right") - taken.indptr[:-1, None]
+    keys = rank + np.arange(n_rows)[:, None] * (n_columns + 1)
+    passed = np.searchsorted(free_before, keys, "right") - taken.indptr[:-1, None]
     return np.where(rank < 0, -1, rank + passed)

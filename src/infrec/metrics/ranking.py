@@ -71,8 +71,8 @@ def hit_rate_at(
     else:
         scores, held_out = scores[rows], held_out[rows]
         exclude = None if exclude is None else exclude[rows]
-    found = hits(top_k(scores, k, exclude=exclude), held_out).sum(axis=1)
-    out[rows] = found / np.clip(held[rows], 1, k)
+    n_hits = hits(top_k(scores, k, exclude=exclude), held_out).sum(axis=1)
+    out[rows] = n_hits / np.clip(held[rows], 1, k)
     return out
 
 
