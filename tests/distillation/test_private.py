@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+from infrec import artifacts
 from infrec.checkpoints import Interrupted
 from infrec.data import Interactions, Summary, Vocabulary, datasets
 from infrec.distillation import distill, dp_accounting, dp_sums, private
 from infrec.distillation.dp_sums import Sums
 from infrec.distillation.settings import DistillSettings
-from infrec.errors import ConfigError, DataError
+from infrec.errors import ArtifactError, ConfigError, DataError
 from infrec.paper import leakage
 from infrec.splits import holdout
 
@@ -89,6 +90,29 @@ def test_a_log_in_which_nothing_stands_out_is_refused() -> None:
     x = sp.csr_array((np.random.default_rng(3).random((40, 50)) < 0.5).astype(np.float32))
     with pytest.raises(DataError, match="items stand out from a log of about"):
         dp_sums.release(Sums.of(x), 50.0, secret=1, threshold_delta=1e-4)
+
+
+def test_noise_that_leaves_no_weight_is_refused_with_a_public_list_too() -> None:
+    """Logarithms of weights below 0 would be NaN, and shares of nobody no chances."""
+    x = sp.csr_array((np.random.default_rng(3).random((40, 50)) < 0.5).astype(np.float32))
+    sums = Sums.of(x)
+    for less in ({"items": sums.items - 1e6}, {"activity": sums.activity - 1e6}):
+        with pytest.raises(DataError, match="items stand out from a log of about"):
+            dp_sums.release(replace(sums, **less), 1.0, secret=1, threshold_delta=None)
+
+
+@pytest.mark.parametrize(("name", "value"), [("activity", -1.0), ("activity", 0.0), ("weights", 0.0)])
+def test_kept_sums_that_no_noise_gives_are_refused(name: str, value: float, tmp_path: Path) -> None:
+    sums = Sums.of(sp.csr_array((np.random.default_rng(1).random((500, 8)) < 0.5).astype(np.float32)))
+    given = (sums, 0.7, 1e-4, True, tmp_path)
+    kept = private._released(*given, False)
+    facts = artifacts.read(tmp_path / "sums").manifest
+    arrays = {each: getattr(kept, each) for each in ("activity", "items", "weights", "together")}
+    arrays[name] = np.full_like(arrays[name], value)
+    manifest = {each: facts[each] for each in ("identity", "deviation", "threshold")}
+    artifacts.write(tmp_path / "sums", kind=private.KIND, manifest=manifest, arrays=arrays)
+    with pytest.raises(ArtifactError, match="any weight"):
+        private._released(*given, True)
 
 
 # ---- the whole ---------------------------------------------------------------------------------------------

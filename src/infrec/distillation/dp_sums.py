@@ -169,9 +169,9 @@ def release(sums: Sums, multiplier: float, *, secret: int, threshold_delta: floa
     users = float(activity.sum())
     first = np.argsort(-weights, kind="stable")[: how_many(users, multiplier)]
     items, weights = columns[first], weights[first]
-    if len(items) < 2:
+    if (standing := int((weights > 0).sum())) < 2 or not activity.any():
         raise DataError(
-            f"with this noise {len(items)} items stand out from a log of about {users:,.0f} users; expected "
+            f"with this noise {standing} items stand out from a log of about {users:,.0f} users; expected "
             "at least 2: use a larger ε, a larger log, or give the public list of items (--catalogue)."
         )
     spread = float(deviation["together"] / np.sqrt(2))
@@ -228,7 +228,7 @@ class Population:
         )
         adam, step = _stepper(STEPS)
         state = adam.init(taste)
-        activity = release.activity / release.users
+        activity = release.activity / release.activity.sum()
         data = (
             jnp.asarray(release.together),
             jnp.asarray(activity, jnp.float32),

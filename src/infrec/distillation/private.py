@@ -199,6 +199,8 @@ def _released(
             kept: dict[str, Any] = {"items": items, "activity": artifact.array("activity", BINS)}
             kept["weights"] = artifact.array("weights", len(items))
             kept["together"] = artifact.array("together", len(items), len(items))
+            if kept["activity"].min() < 0 or not kept["activity"].any() or not (kept["weights"] > 0).any():
+                raise artifact.unsound("a number of users is negative, or nobody and nothing has any weight")
             threshold = None if public else artifact.number("threshold")
             return Release(**kept, deviation=artifact.number("deviation"), threshold=threshold)
     secret = secrets.randbits(SECRET_BITS)
