@@ -391,11 +391,8 @@ def test_doctor(infrec: Infrec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "not there" in ran.out
 
 
-def test_the_demo_compares_explains_and_reports(
-    infrec: Infrec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_compares_explains_and_reports(infrec: Infrec, tmp_path: Path) -> None:
     """One run for its words, its files and its claims: `--json` prints the record that it keeps."""
-    monkeypatch.setattr("infrec.cli.demo.STEPS", 120)  # of 300
     ran = infrec("demo", "--out", tmp_path / "demo")
     assert ran.code == 0, ran.err
     for words in ("∞-AE", "EASE", "PopRec", "because you liked", "users like you", "infrec fit demo"):
