@@ -31,7 +31,7 @@ def demo() -> Split:
 
 @pytest.fixture(scope="module")
 def summary(demo: Split) -> Summary:
-    return distill(demo, users=50, steps=120, batch=400)
+    return distill(demo, users=50, steps=200, batch=400)
 
 
 def _test_quality(demo: Split, log: Interactions, grid: tuple[float, ...]) -> np.ndarray:
