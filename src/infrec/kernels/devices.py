@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.linalg.blas as blas
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -26,6 +25,7 @@ _ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and o
 _WORTH_IT = 2048  # rows; below, starting an accelerator takes longer than the solve on the CPU
 _RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays between processes
 _ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
+_SLAB = 1 << 22  # bytes of a matrix at a time: what a CPU's cache holds
 
 # Seconds of compiling from which the result is kept: ours take tenths of one, and there are dozens of them.
 _KEPT_FROM = "jax_persistent_cache_min_compile_time_secs"
@@ -113,16 +113,19 @@ def _multiply_on_accelerator(a: NDArray[Any], b: NDArray[Any]) -> bool:
 def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """rows @ matrix of at most `gram.FEW` rows: each row's result is the same to the last bit in any company.
 
-    In what order BLAS adds up depends on the shape of a product and on a row's place in it. So there is one
-    shape, filled up with zeros, and the rows are its fast dimension: they share vector registers, whose lanes
-    all get the same instructions. (`tests/kernels/test_few_rows.py` checks it; `make test-cpus` for others.)
+    In what order BLAS adds up depends on the shape of a product. So each row is multiplied alone, with one slab
+    of the matrix after the other, which is in the cache when the second row comes to it.
     """
-    filled = np.zeros((gram.FEW, rows.shape[1]), matrix.dtype, order="F")
-    filled[: len(rows)] = rows
-    (gemm,) = blas.get_blas_funcs(("gemm",), (matrix,))
-    turned = matrix.flags.c_contiguous  # its transpose is what Fortran reads without a copy
-    out = gemm(1.0, filled, matrix.T if turned else matrix, trans_b=turned)
-    return np.ascontiguousarray(out[: len(rows)])
+    rows = rows.astype(matrix.dtype, copy=False)
+    out = np.zeros((len(rows), matrix.shape[1]), matrix.dtype)
+    part = np.empty(matrix.shape[1], matrix.dtype)
+    height = max(1, _SLAB // (part.nbytes or 1))
+    for start in range(0, len(matrix), height):
+        slab = matrix[start : start + height]
+        for row, total in zip(rows[:, start : start + height], out, strict=True):
+            np.matmul(row, slab, out=part)
+            total += part
+    return out
 
 
 class ResidentMatrix:

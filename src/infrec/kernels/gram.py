@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FAR_BELOW = 0.01  # of what a column would weigh at the usual weight: its weights are no measure of it
 _LOOK_UP = 4  # a sum that is looked up costs as much as so many of a sparse × dense product (measured)
 DENSE = 0.1  # share of stored values above which BLAS beats a sparse product (measured: both rates, 2 cores)
-FEW = 16  # rows up to which a row's result does not depend on the others, to the last bit
+FEW = 32  # rows up to which a row's result does not depend on the others, to the last bit
 _CACHE_BYTES = 2 * 2**20
 
 

@@ -200,6 +200,8 @@ class InfiniteAE(Explainable):
         return self.state.compared.kernel_rows(self.settings.kernel, histories)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
+        if histories.shape[0] <= _BATCH:
+            return self._times_alpha(self.kernel(histories))
         out = np.empty(histories.shape, np.float32)
         for start in range(0, histories.shape[0], _BATCH):
             some = slice(start, start + _BATCH)

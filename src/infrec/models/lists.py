@@ -145,8 +145,9 @@ class Lists(Scorer):
         values = np.empty(best.shape, np.float32)
         for start in range(0, rows.shape[0], step):
             some = slice(start, start + step)
-            scores = self._scores(rows[some], names[some] if by_id else None)
-            best[some] = best_items(scores, rows[some], k, exclude_seen=exclude_seen, allowed=allowed)
+            asked = rows if rows.shape[0] <= step else rows[some]
+            scores = self._scores(asked, names[some] if by_id else None)
+            best[some] = best_items(scores, asked, k, exclude_seen=exclude_seen, allowed=allowed)
             values[some] = np.take_along_axis(scores, best[some], axis=1)
         row, place = np.nonzero(best >= 0)
         items = best[row, place]
