@@ -113,8 +113,8 @@ def _multiply_on_accelerator(a: NDArray[Any], b: NDArray[Any]) -> bool:
 def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """rows @ matrix of at most `gram.FEW` rows: each row's result is the same to the last bit in any company.
 
-    In what order BLAS adds up depends on the shape of a product. So each row is multiplied alone, with one slab
-    of the matrix after the other, which is in the cache when the second row comes to it.
+    In what order BLAS adds up depends on the shape of a product. So each row is multiplied alone, with one
+    slab of the matrix after the other, which is in the cache when the second row comes to it.
     """
     rows = rows.astype(matrix.dtype, copy=False)
     out = np.zeros((len(rows), matrix.shape[1]), matrix.dtype)
