@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +12,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError, SolveError
 from infrec.models import EASE
+from infrec.models.ease import Direct
 from tests.models.contract import RecommenderContract
 
 
@@ -29,8 +33,26 @@ def test_the_formula(small_log: Interactions, reg: float, users: int | None) -> 
     b = np.eye(60) - p / np.diag(p)
     np.fill_diagonal(b, 0)
     model = EASE(reg=reg).fit(log)
-    np.testing.assert_allclose(model.weights, b, atol=1e-5)
+    columns = np.stack([model.state.column(item) for item in range(60)], axis=1)
+    np.testing.assert_allclose(columns, b, atol=1e-5)
     np.testing.assert_allclose(model.score(log.matrix), x @ b, atol=1e-4)
+
+
+def test_few_users_need_nothing_of_the_size_of_items_by_items(
+    small_log: Interactions, tmp_path: Path
+) -> None:
+    """One row of V for each user is learnt and saved; a model of before, which has B, loads too."""
+    log = small_log.select_users(np.arange(20))
+    model = EASE(reg=3.0).fit(log)
+    assert [array.shape for array in model.state.arrays().values()] == [(20, 60)]
+    model.save(tmp_path / "model")
+    rows = small_log.matrix[20:40]
+    scores = EASE.load(tmp_path / "model").score(rows)
+    np.testing.assert_array_equal(scores, model.score(rows))
+    columns = np.stack([model.state.column(item) for item in range(60)], axis=1)
+    before = model.with_fit(replace(model.fitted, state=Direct(columns)))
+    before.save(tmp_path / "before")
+    np.testing.assert_allclose(EASE.load(tmp_path / "before").score(rows), scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("items", [2, 6])
@@ -43,7 +65,7 @@ def test_without_a_ridge_items_that_nothing_else_explains_are_refused(items: int
 def test_each_column_is_the_ridge_of_one_item_on_the_others(small_log: Interactions) -> None:
     """The theorem behind the closed form: column i solves ridge regression of item i on all other items."""
     x = small_log.matrix.toarray().astype(np.float64)
-    weights = EASE(reg=7.0).fit(small_log).weights
+    weights = EASE(reg=7.0).fit(small_log).state.weights
     for item in (0, 17, 59):
         others = np.delete(x, item, axis=1)
         solved = np.linalg.solve(others.T @ others + 7.0 * np.eye(59), others.T @ x[:, item])

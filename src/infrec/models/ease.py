@@ -2,8 +2,9 @@
 
     P = (XᵀX + λ I)⁻¹,   B = I − P / diag(P)  with a zero diagonal,   score(x) = x B
 
-With few users (a summary, a sample) the same B comes from a system of their size: P = (I − H) / λ with
-H = Xᵀ (XXᵀ + λ I)⁻¹ X, so B_ij = H_ij / (1 − H_jj) off the diagonal.
+With few users (a summary, a sample) the same comes from a system of their size, and nothing is items × items:
+P = (I − H) / λ with H = Xᵀ (XXᵀ + λ I)⁻¹ X = VᵀV, where V = U⁻ᵀX and UᵀU = XXᵀ + λ I. So off the diagonal
+B_ij = H_ij / (1 − H_jj), and score(x) = (xVᵀV − x diag(H)) / (1 − diag(H)).
 
 The paper's EASE, with λ from {1, 10, 100, 1K, 10K}, comes out lower than what λ = 1000 gives here
 (docs/deviations.md).
@@ -13,18 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg.blas as blas
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import machine
+from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import InfrecError, SolveError
-from infrec.kernels import gram, ridge
+from infrec.kernels import devices, gram, ridge
 from infrec.models.base import Fitted, Recommender, State, stored
 from infrec.progress import Progress, silent
 from infrec.settings import AUTO, Auto, Settings, setting
@@ -46,10 +48,60 @@ class EASESettings(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class EASEState(State):
+class Direct(State):
     """B, items × items: column i holds what each item of a history adds to the score of item i."""
 
     weights: NDArray[np.float32] = stored("items", "items")
+
+    def score(self, rows: sp.csr_array) -> NDArray[np.float32]:
+        return gram.sparse_times(rows, self.weights)
+
+    def column(self, item: int) -> NDArray[np.float32]:
+        return self.weights[:, item]
+
+
+@dataclass(frozen=True, eq=False)
+class Factored(State):
+    """V of far fewer users than items: B is VᵀV without its diagonal, each column divided by 1 less it."""
+
+    half: NDArray[np.float32] = stored("users", "items")
+
+    @classmethod
+    def of(cls, factor: ridge.Factor, x: sp.csr_array) -> Factored:
+        """From the Cholesky factor of XXᵀ + λ I."""
+        (trtrs,) = lapack.get_lapack_funcs(("trtrs",), (factor.upper,))
+        right = np.asfortranarray(x.toarray(), np.float32)
+        half, _ = trtrs(factor.upper, right, lower=False, trans=1, overwrite_b=True)
+        state = cls(np.ascontiguousarray(half))
+        least = 4 * np.sqrt(len(half)) * np.finfo(np.float32).eps
+        if not (state.left > least).all():
+            raise SolveError(
+                f"{int((~(state.left > least)).sum())} items follow from the others but for rounding errors "
+                f"(reg={factor.shift:g}, {len(half)} users); use a larger reg."
+            )
+        return state
+
+    @cached_property
+    def left(self) -> NDArray[np.float32]:
+        """1 − diag(H): the share of each item that the others do not explain."""
+        explained = np.einsum("ui,ui->i", self.half, self.half, dtype=np.float64)
+        return (1 - explained).astype(np.float32)
+
+    @cached_property
+    def _resident(self) -> devices.ResidentMatrix:
+        return devices.ResidentMatrix(self.half)
+
+    def score(self, rows: sp.csr_array) -> NDArray[np.float32]:
+        scores = self._resident.left_multiply(gram.sparse_times(rows, self.half.T))
+        own = gram.scaled(rows, columns=1 - self.left)
+        scores[np.repeat(np.arange(len(scores)), np.diff(own.indptr)), own.indices] -= own.data
+        scores /= self.left
+        return scores
+
+    def column(self, item: int) -> NDArray[np.float32]:
+        column = self.half.T @ self.half[:, item] / self.left[item]
+        column[item] = 0
+        return column
 
 
 class EASE(Recommender):
@@ -57,9 +109,8 @@ class EASE(Recommender):
 
     name: ClassVar[str] = "ease"
     settings_type: ClassVar = EASESettings
-    state_type: ClassVar = EASEState
     settings: EASESettings
-    state: EASEState
+    state: Direct | Factored
 
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
@@ -67,63 +118,48 @@ class EASE(Recommender):
         """One gram matrix for all λ: of the items, or of the users where that is much smaller."""
         self._check_size(interactions)
         x = interactions.matrix
-        few = _FEW * x.shape[0] <= x.shape[1]
         progress("gram matrix", 0, 1)
-        by_users = gram.kernel_matrix(gram.Linear(), x) if few else None
+        by_users = gram.kernel_matrix(gram.Linear(), x) if _few_users(interactions) else None
         by_items = ridge.ItemRidge(x, scale="absolute")
         progress("gram matrix", 1, 1)
         for changes in variants:
             model = self.with_settings(**changes)
             try:
                 reg = float(model.settings.reg)
+                state: Direct | Factored
                 if by_users is None:
-                    weights = by_items.weights(gram.Linear(), reg)
+                    state = Direct(by_items.weights(gram.Linear(), reg))
                 else:
                     factor = ridge.factorise(by_users, reg=reg, scale="absolute", rows=x)
-                    weights = _from_users(factor, x)
+                    state = Factored.of(factor, x)
             except InfrecError as failure:
                 yield dict(changes), failure
             else:
-                fitted = Fitted(model.settings, interactions, EASEState(weights))
+                fitted = Fitted(model.settings, interactions, state)
                 yield dict(changes), model.with_fit(fitted)
 
-    @property
-    def weights(self) -> NDArray[np.float32]:
-        """B, items × items: column i holds what each item of a history adds to the score of item i."""
-        return self.state.weights
-
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        return gram.sparse_times(histories, self.weights)
+        return self.state.score(histories)
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
         """The weight of each item in the score of this one: its column of B."""
-        return self.weights[:, item]
+        return self.state.column(item)
+
+    def _restore(self, artifact: Artifact, log: Interactions) -> Direct | Factored:
+        form = Factored if "half" in artifact.arrays else Direct
+        return form.read(artifact, self.settings, log)
 
     def _check_size(self, interactions: Interactions) -> None:
-        d = interactions.n_items
+        n, d = interactions.n_users, interactions.n_items
+        # The gram matrix and its factor; the best, the current and the next V, or the best and the current B.
+        needed = 4 * (2 * n * n + 3 * n * d) if _few_users(interactions) else 4 * 4 * d * d
         machine.require_memory(
-            4 * 4 * d * d,  # the gram matrix, its factor, and the best and the current B
-            f"EASE over {d:,} items",
+            needed,
+            f"EASE over {n:,} users and {d:,} items",
             "keep fewer items, use the model 'infinite-ae', whose size depends on the users, "
             "or a machine with more memory",
         )
 
 
-def _from_users(factor: ridge.Factor, x: sp.csr_array) -> NDArray[np.float32]:
-    """B from the Cholesky factor of XXᵀ + λ I."""
-    (trtrs,) = lapack.get_lapack_funcs(("trtrs",), (factor.upper,))
-    right = np.asfortranarray(x.toarray(), np.float32)
-    half, _ = trtrs(factor.upper, right, lower=False, trans=1, overwrite_b=True)
-    explained = blas.ssyrk(1.0, half, trans=1)  # H, above the diagonal
-    gram.mirror(explained)
-    left = 1 - np.diagonal(explained)
-    least = 4 * np.sqrt(len(half)) * np.finfo(np.float32).eps
-    if not (left > least).all():
-        raise SolveError(
-            f"{int((~(left > least)).sum())} items follow from the others but for rounding errors "
-            f"(reg={factor.shift:g}, {len(half)} users); use a larger reg."
-        )
-    weights = explained.T  # the same symmetric matrix, in C order
-    weights /= left[None, :]
-    np.fill_diagonal(weights, 0.0)
-    return weights
+def _few_users(log: Interactions) -> bool:
+    return _FEW * log.n_users <= log.n_items
