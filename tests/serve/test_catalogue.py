@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infrec import machine
 from infrec.data import Interactions
@@ -18,6 +22,7 @@ from infrec.serve.metrics import Counters
 from infrec.serve.schemas import ExplainRequest, RecommendRequest
 from infrec.serve.served_model import Catalogue, Served
 from infrec.serve.settings import Settings
+from infrec.serve.words import one_slip
 
 
 def log_of(titles: list[str | None], items: list[Any] | None = None) -> Interactions:
@@ -45,6 +50,42 @@ def test_a_title_is_found_as_it_is_written_and_as_it_is_said() -> None:
         assert catalogue.search(text, 5) == [at], text
     assert catalogue.search("the", 5) == [0, 3]  # both begin with it
     assert catalogue.titles[0] == "Matrix, The (1999)"
+
+
+def test_words_are_found_in_any_order_with_one_letter_wrong_and_in_what_else_is_known() -> None:
+    log = log_of(["Matrix, The (1999)", "Bug's Life, A (1998)", "The Life of Brian", "Life"])
+    facts = pa.table({"title": log.titles, "author": ["Wachowski", None, "Monty Python", "Richards"]})
+    catalogue = Catalogue(replace(log, item_info=facts))
+    for text, items in (
+        ("1999 matrix", [0]),
+        ("life bug", [1]),
+        ("brian life", [2]),
+        ("python life", [2]),
+        ("martix", [0]),
+        ("mattrix", [0]),
+        ("natrix", [0]),
+        ("matri 1999", [0]),
+        ("wachovski", [0]),
+        ("lief of brain", [2]),
+        ("life 1999", []),
+        ("lfie", [3, 1, 2]),
+        ("xlif", []),
+        ("...", []),
+    ):
+        assert sorted(catalogue.search(text, 5)) == sorted(items), text
+    assert catalogue.search("life", 1) == [3], "the phrase itself comes first"
+
+
+LETTERS = st.text("abc", max_size=6)
+
+
+@given(LETTERS, LETTERS)
+def test_one_slip_is_one_letter_more_less_another_or_two_exchanged(a: str, b: str) -> None:
+    slips = {a} | {a[:at] + a[at + 1 :] for at in range(len(a))}
+    slips |= {a[:at] + letter + a[at:] for at in range(len(a) + 1) for letter in "abc"}
+    slips |= {a[:at] + letter + a[at + 1 :] for at in range(len(a)) for letter in "abc"}
+    slips |= {a[:at] + a[at + 1] + a[at] + a[at + 2 :] for at in range(len(a) - 1)}
+    assert one_slip(a, b) == (b in slips)
 
 
 def test_an_empty_title_is_no_title() -> None:

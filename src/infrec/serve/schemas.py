@@ -19,7 +19,7 @@ from infrec.serve.settings import MAX_HISTORY, MAX_K
 MOST_EXPLAINED = 100
 
 MODEL = {"name": "summary", "hash": "5d1f0c7be2a94410"}
-ITEM = {"item": 7, "title": "Paper Orbit (2001)", "genres": ["Sci-Fi"]}
+ITEM = {"item": 7, "title": "Paper Orbit (2001)", "ambiguous": False, "genres": ["Sci-Fi"]}
 REASON = {"item": 50, "title": "The Quiet Harvest (1994)", "contribution": 0.041}
 PERSON = {"user": 12, "contribution": 0.062, "likes": ["The Quiet Harvest (1994)", "Paper Orbit (2001)"]}
 
@@ -176,6 +176,7 @@ class Because(BaseModel):
 class _Titled(BaseModel):
     item: Id
     title: str
+    ambiguous: bool = Field(description="Whether another item has this title.")
     genres: list[str]
 
 

@@ -7,17 +7,20 @@ import json
 import re
 import unicodedata
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
 from infrec.models.base import Recommender
 from infrec.serve.errors import Problem
+from infrec.serve.words import Words
 
 Id = int | str
 LIKES = 5  # titles that say what a user likes
@@ -130,9 +133,7 @@ class Served:
             users.append(entry)
         items = [
             {
-                "item": catalogue.ids[at],
-                "title": catalogue.titles[at],
-                "genres": catalogue.genres[at],
+                **catalogue.facts(at),
                 "popularity": int(catalogue.counts[at]),
                 "original": None if original is None else int(original_counts[at]),
             }
@@ -160,26 +161,35 @@ class Catalogue:
             title if (title or "").strip() else str(item)
             for item, title in zip(self.ids, titles, strict=True)
         ]
+        often = Counter(map(str.casefold, self.titles))
+        self.ambiguous = [often[title.casefold()] > 1 for title in self.titles]
         self.genres = _genres(log)
         self.genre_names = sorted({name for names in self.genres for name in names})
         self._members: dict[str, list[int]] = {}
         for at, names in enumerate(self.genres):
             for name in names:
                 self._members.setdefault(name.casefold(), []).append(at)
-        facts = zip(self.ids, self.titles, self.genres, strict=True)
         # An answer holds these pieces as they are: most of its JSON is written before the first request.
-        self.json = [
-            compact({"item": item, "title": title, "genres": genres})[:-1] for item, title, genres in facts
-        ]
+        self.json = [compact(self.facts(at))[:-1] for at in range(len(self.ids))]
         folded = [
             "\n".join(map(fold, _spellings(title))) + f"\t{fold(str(item))}"
             for item, title in zip(self.ids, self.titles, strict=True)
         ]
         self._text = "\n" + "\n".join(folded)
+        self._words = Words([fold(text) for text in _texts(log, self.titles)])
         self._starts = np.cumsum([0] + [len(one) + 1 for one in folded[:-1]]).tolist() if folded else []
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def facts(self, at: int) -> dict[str, Any]:
+        """What is said of an item wherever it is named."""
+        return {
+            "item": self.ids[at],
+            "title": self.titles[at],
+            "ambiguous": self.ambiguous[at],
+            "genres": self.genres[at],
+        }
 
     def positions(self, ids: Iterable[Id]) -> tuple[list[int], list[Id]]:
         """The columns of the known ids, sorted, each once; and the unknown ids."""
@@ -199,7 +209,8 @@ class Catalogue:
         return sorted({at for name in names for at in self._members.get(name.casefold(), ())}), unknown
 
     def search(self, text: str, limit: int) -> list[int]:
-        """Items whose title or id holds the text: the id itself, then beginnings of titles, then of words.
+        """Items that a text may mean: whose id it is, whose title or a word of it begins with it, whose id or
+        a word holds it, and last those that have its words in any order, in title, authors or genres.
 
         Within each of these, the most popular first; without a text, the most popular of all.
         """
@@ -214,10 +225,23 @@ class Catalogue:
             rank = {"\n": 1, "\t": 3, " ": 2}.get(before, 4 if before.isalnum() else 2)
             ranks[item] = min(ranks.get(item, rank), rank)
             at = self._text.find(wanted, at + 1)
-        exact = self.position.get(text.strip())
-        if exact is not None:
-            ranks[exact] = 0
+        if len(ranks) < limit:
+            items, exact = self._words.find(wanted)
+            for item in items:
+                ranks.setdefault(item, 5 if exact else 6)
+        if (own := self.position.get(text.strip())) is not None:
+            ranks[own] = 0
         return sorted(ranks, key=lambda item: (ranks[item], -self.counts[item], item))[:limit]
+
+
+def _texts(log: Interactions, titles: Sequence[str]) -> list[str]:
+    """All that is said of each item in words: its title, authors, genres."""
+    info = log.item_info
+    columns = [] if info is None else [column for column in info.columns if pa.types.is_string(column.type)]
+    return [
+        " ".join(text for text in texts if text and "://" not in text)
+        for texts in zip(titles, *(column.to_pylist() for column in columns), strict=True)
+    ]
 
 
 def index_of(vocabulary: Vocabulary) -> dict[str, int]:

@@ -134,7 +134,7 @@ def server(chromium: Browser, servers: type[Server], served: list[Path]) -> Iter
 def page(chromium: Browser, server: Server) -> Iterator[Page]:
     """A page that has loaded. In the end: nothing left the origin or complained, no title became markup."""
     opened = chromium.page()
-    opened.go(server.url)
+    opened.go(f"{server.url}#beside=none")  # two models would begin side by side
     opened.wait("document.querySelectorAll('#wall button').length > 5")
     yield opened
     assert [url for url in opened.requests if not url.startswith(server.url)] == []

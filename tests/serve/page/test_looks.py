@@ -16,9 +16,9 @@ READY = """document.querySelector('.rec, #wall button, #person h2') !== null
   && document.querySelector('#lists').ariaBusy !== 'true'"""
 VIEWS = {
     "start": "",
-    "list": "like=5&like=9&like=30",
-    "two lists": "like=5&like=9&beside=small",
-    "genres": "like=5&genre=Drama",
+    "list": "like=5&like=9&like=30&beside=none",
+    "two lists": "like=5&like=9",
+    "genres": "like=5&genre=Drama&beside=none",
     "summary": "view=summary",
     "summary with picks": "like=5&view=summary&sort=picks",
 }

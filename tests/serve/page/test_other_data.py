@@ -22,12 +22,13 @@ TOKEN = "a-token-that-nobody-guesses-0123456789"
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """`films` has genres and articles behind the comma; `things` has large ids, no genres, a title or two;
-    `soft` is a summary of fractional likes."""
+    `soft` is a summary of fractional likes; `bare` has no titles."""
     folder = tmp_path_factory.mktemp("other")
     likes = np.random.default_rng(2).random((80, 30)) < 0.3
     likes[np.arange(80), np.arange(80) % 30] = True
     titles = [f"Film {n}" for n in range(30)]
     titles[4] = "Matrix, The (1999)"
+    titles[7] = titles[9] = "Hamlet (1996)"
     films = Interactions.from_csr(likes, items=list(range(30)), titles=titles)
     assert films.item_info is not None
     info = films.item_info.append_column("genres", pa.array(["Drama", "Crime"] * 15))
@@ -43,7 +44,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         soft[user, 3 * user : 3 * user + 4] = 1
     people = Interactions.from_csr(soft, items=list(range(30)), titles=titles)
     Summary.of(people, about={"reg": 1.0}).save(folder / "soft")
-    return [folder / "films", folder / "things", folder / "soft"]
+    InfiniteAE(reg=5).fit(Interactions.from_csr(likes)).save(folder / "bare")
+    return [folder / name for name in ("films", "things", "soft", "bare")]
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,34 @@ def test_a_title_is_found_by_the_words_that_are_shown(page: Page) -> None:
     page.wait_for("#matches li")
     assert page.texts("#matches li") == ["The Matrix 1999"]
     assert page.texts("#matches mark") == ["The Matrix"]
+
+
+def test_words_in_another_order_are_found_and_set_off(page: Page) -> None:
+    page.click("#search")
+    page.type("1999 matirx")
+    page.wait_for("#matches li")
+    assert page.texts("#matches li") == ["The Matrix 1999"]
+    page.js("document.querySelector('#search').value = ''")
+    page.type("matrix the")
+    page.wait("document.querySelectorAll('#matches mark').length === 2")
+    assert page.texts("#matches mark") == ["The", "Matrix"]
+
+
+def test_equal_titles_are_told_apart(page: Page) -> None:
+    page.click("#search")
+    page.type("hamlet")
+    page.wait_for("#matches li")
+    assert sorted(page.texts("#matches li")) == ["Hamlet 1996 · no. 7", "Hamlet 1996 · no. 9"]
+    show(page, "like=7&beside=none")
+    page.wait("document.querySelector('#picks-list .name').textContent === 'Hamlet 1996 · no. 7'")
+    assert page.texts("#picks-list .name") == ["Hamlet 1996 · no. 7"]
+
+
+def test_where_there_are_no_titles_the_page_says_how_to_have_some(page: Page) -> None:
+    show(page, "like=3&model=bare")
+    assert page.seen("#untitled") and "--items FILE" in page.texts("#untitled")[0]
+    show(page, "like=3&model=films")
+    page.wait("!document.querySelector('#untitled').checkVisibility()")
 
 
 def test_large_ids_and_missing_titles(page: Page) -> None:

@@ -62,12 +62,12 @@ def test_similarity_is_the_cosine_around_the_average_user(page: Page) -> None:
     assert found == pytest.approx(expected, abs=1e-5)
 
 
-def test_sizes_closeness_and_mainstreamness(page: Page) -> None:
+def test_sizes_closeness_and_popularity(page: Page) -> None:
     rows = np.tri(6, 8, 2, dtype=bool)  # user u has the first u + 3 items
     about = answer(rows, original=np.arange(80, 0, -10), users=100)
     assert ask(page, about, "s.sorted('size', [])") == [5, 4, 3, 2, 1, 0]
-    assert ask(page, about, "s.sorted('mainstream', [])") == [0, 1, 2, 3, 4, 5]
-    assert ask(page, about, "s.users[0].mainstream") == pytest.approx((0.8 + 0.7 + 0.6) / 3)
+    assert ask(page, about, "s.sorted('popularity', [])") == [0, 1, 2, 3, 4, 5]
+    assert ask(page, about, "s.users[0].popularity") == pytest.approx((0.8 + 0.7 + 0.6) / 3)
     assert ask(page, about, "s.sorted('picks', [7])")[0] == 5
 
 

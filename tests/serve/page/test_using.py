@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import urllib.request
@@ -151,6 +153,57 @@ def test_two_models_side_by_side_with_their_overlap(page: Page, server: Server) 
         assert mark == (f"also no. {other.index(item) + 1} there" if item in other else "only here")
 
 
+def test_two_models_begin_side_by_side_and_on_a_phone_one_at_a_time(page: Page) -> None:
+    page.emulate(width=360, height=740)
+    page.show("like=5&like=9")
+    page.wait(f"document.querySelectorAll('.list').length === 2 && {IDLE}")
+    assert page.texts("#switch span") == ["full", "small"]
+    seen = "[...document.querySelectorAll('.list')].map(list => list.checkVisibility())"
+    assert page.js(seen) == [True, False]
+    page.click("#switch label:last-child")
+    assert page.js(seen) == [False, True]
+    page.emulate(width=1280)
+    assert page.js(seen) == [True, True] and not page.seen("#switch")
+    choose(page, "#beside", "none")
+    page.wait_for(".list", 1)
+    page.wait("location.hash.includes('beside=none')")
+
+
+def test_marks_say_what_they_mean_to_those_who_come_to_them_by_keys(page: Page) -> None:
+    page.show("like=5&like=9")
+    page.wait(f"document.querySelectorAll('.list').length === 2 && {IDLE}")
+    marks = page.js(
+        "[...document.querySelectorAll('.rec .mark')].map(m => [m.textContent, m.dataset.why, m.tabIndex])"
+    )
+    for text, why, stop in marks:
+        place = re.fullmatch(r"also no. (\d+) there", text)
+        assert why.endswith(f"at place {place[1]}." if place else "does not have this item among as many.")
+        assert stop == 0
+    page.js("document.querySelector('.rec .mark').focus({focusVisible: true})")
+    assert marks[0][1] in page.js("getComputedStyle(document.querySelector('.rec .mark'), '::after').content")
+
+
+def test_a_list_can_be_taken_away(page: Page, server: Server) -> None:
+    page.js("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    pick(page, "Android", "Saddle")
+    items = post(server, "v1/recommend", history=likes(page), k=10)["items"]
+    page.click("#copy [data-as=text]")
+    lines = page.wait("window.copied").splitlines()
+    assert len(lines) == 10 and lines[0].startswith("1. ")
+    page.click("#copy [data-as=csv]")
+    page.wait("window.copied.startsWith('model,')")
+    rows = list(csv.DictReader(io.StringIO(page.js("window.copied"))))
+    assert [(row["item"], row["title"]) for row in rows] == [
+        (str(one["item"]), one["title"]) for one in items
+    ]
+    page.click("#copy [data-as=link]")
+    page.wait("window.copied === location.href")
+    page.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.js("document.addEventListener('copy', () => { window.copied = document.activeElement.value })")
+    page.click("#copy [data-as=text]")  # as where the page came without encryption
+    assert page.wait("window.copied !== location.href && window.copied").splitlines() == lines
+
+
 def test_only_these_genres(page: Page) -> None:
     pick(page, "Android")
     page.click("#genre-part summary")
@@ -177,7 +230,7 @@ def walk(page: Page, keys: int) -> list[str]:
 def test_the_summary_as_a_picture(page: Page, server: Server) -> None:
     page.click("#to-summary")
     page.wait_for("#person h2")
-    assert page.texts("#summary-title") == ["60 people who do not exist"]
+    assert page.texts("#summary-title") == ["60 synthetic users"]
     inked = """(c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
       let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 40; return n / (d.length / 4); })"""
     assert 0.02 < page.js(f"{inked}(document.querySelector('#matrix canvas'))") < 0.9
@@ -187,7 +240,7 @@ def test_the_summary_as_a_picture(page: Page, server: Server) -> None:
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
     page.press("End")
     assert page.read("#matrix", "ariaValueNow") == "60"
-    page.click("#sorts label:has([value=mainstream])")
+    page.click("#sorts label:has([value=popularity])")
     walk(page, 0)
     share = "parseFloat(/liked by (.+) %/.exec(document.querySelector('#person p').textContent)[1])"
     most = page.js(share)
@@ -211,7 +264,7 @@ def test_the_summary_as_a_picture(page: Page, server: Server) -> None:
 
 
 def test_a_reason_leads_to_the_synthetic_user_and_back(page: Page) -> None:
-    page.show("like=1&like=2&model=small")
+    page.show("like=1&like=2&model=small&beside=none")
     page.wait(IDLE)
     page.click(".rec:first-child .why")
     page.wait_for(".account a")
@@ -294,7 +347,7 @@ def test_titles_are_never_markup(page: Page) -> None:
 
 
 def test_the_server_goes_and_comes_back(page: Page, server: Server) -> None:
-    page.show("like=1&like=2")
+    page.show("like=1&like=2&beside=none")
     before = recommended(page)
     try:
         server.stop()

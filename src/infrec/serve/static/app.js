@@ -1,11 +1,12 @@
 // The page: reads the address, asks the service, shows the answers. Everything shown follows from `state`.
 
 import { server, keepToken, takeToken } from "./api.js";
-import { announce, byId, count, el, plural, title, titled } from "./dom.js";
+import { announce, byId, copy, count, el, plural, title, titled } from "./dom.js";
 import { about, ask, held, List, Ties } from "./recommendations.js";
 import { Search, showPicks } from "./search.js";
 import { address, onChange, state, update } from "./state.js";
 import { SummaryView } from "./summary.js";
+import { asCSV, asText } from "./take-away.js";
 import { followTheme } from "./theme-switch.js";
 
 const AT_A_TIME = 8; // questions at once
@@ -13,11 +14,20 @@ const known = new Map(); // item id as text → what the service said about it
 let models = [];
 let asking = null;
 let shown = ""; // the question whose answer is on the page
+let answered = []; // what is on the page: each model and its items
 
 const remember = (items) => items.forEach((item) => known.set(String(item.item), item));
 const named = (name) => models.find((model) => model.name === name);
 const main = () => named(state.model) ?? models.find((model) => model.default) ?? models[0];
-const beside = () => (state.beside === main()?.name ? null : (named(state.beside) ?? null));
+const ALONE = "none"; // in the place of a second model
+const others = () => models.filter((model) => model !== main());
+
+/** The model that the first one is compared with; of two, the other one, unless that is not wanted. */
+function beside() {
+  if (!state.beside && models.length === 2) return others()[0];
+  return others().find((model) => model.name === state.beside) ?? null;
+}
+
 const find = (q, limit) => server.get(`v1/items?${new URLSearchParams({ q, limit, model: main().name })}`);
 const explorable = () => models.filter((model) => model.explorable);
 
@@ -90,10 +100,18 @@ function showAnswers(pair, answers, { history, k, genres }) {
   const places = pair.map((_, at) => new Map(ids[at].map((id, rank) => [id, rank + 1])));
   const fresh = pair.map((model, at) => {
     const other = pair[1 - at];
-    const mark = (place) => ({ shared: Boolean(place), text: place ? `also no. ${place} there` : "only here" });
+    const mark = (place) =>
+      place
+        ? { shared: true, text: `also no. ${place} there`, why: `${other.name} has it too, at place ${place}.` }
+        : { shared: false, text: "only here", why: `${other.name} does not have this item among as many.` };
     const marks = other && ((item) => mark(places[1 - at].get(String(item.item))));
     return lists[at].show(answers[at], model, history, { compact: pair.length === 2, marks });
   });
+  answered = pair.map((model, at) => ({ model, items: answers[at].items }));
+  byId("switch").hidden = pair.length < 2;
+  byId("switch")
+    .querySelectorAll("span")
+    .forEach((label, at) => (label.textContent = pair[at]?.name ?? ""));
   const overlap = byId("overlap");
   overlap.hidden = pair.length < 2;
   const total = Math.max(...ids.map((list) => list.length), 0);
@@ -110,6 +128,7 @@ function showAnswers(pair, answers, { history, k, genres }) {
   }
   if (!nothing && popular) tell("notice", "None of your picks is known to the model; these are its popular titles.");
   byId("more").hidden = ids[0].length < k || k >= 50;
+  byId("copy").hidden = nothing;
   announce(
     nothing
       ? byId("notice").textContent
@@ -138,11 +157,11 @@ function showControls() {
   const current = main();
   byId("model").replaceChildren(...models.map(option));
   byId("model").value = current.name;
-  const others = models.filter((model) => model !== current);
-  byId("beside").replaceChildren(el("option", { value: "" }, "nothing else"), ...others.map(option));
-  byId("beside").value = beside()?.name ?? "";
+  byId("beside").replaceChildren(el("option", { value: ALONE }, "nothing else"), ...others().map(option));
+  byId("beside").value = beside()?.name ?? ALONE;
   byId("beside-part").hidden = models.length < 2;
   const { genres } = current;
+  byId("untitled").hidden = current.titles;
   byId("genre-part").hidden = !genres.length;
   const only = held(current, state.genres);
   byId("genre-text").textContent = only.length ? `only ${only.join(", ")}` : "in any genre";
@@ -185,6 +204,15 @@ byId("clear").addEventListener("click", () => {
   search.focus();
 });
 byId("more").addEventListener("click", () => update({ k: state.k + 10 }));
+byId("switch").addEventListener("change", ({ target }) => {
+  byId("lists").classList.toggle("second", target.value === "second");
+});
+byId("copy").addEventListener("click", async ({ target }) => {
+  const kind = target.dataset.as;
+  if (!kind) return;
+  await copy({ text: asText, csv: asCSV, link: () => location.href }[kind](answered));
+  announce("Copied.");
+});
 for (const event of ["pointerover", "focusin"]) {
   byId("lists").addEventListener(event, ({ target }) => ties.light(target.closest(".rec")?.dataset.item));
 }

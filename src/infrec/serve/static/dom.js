@@ -35,12 +35,26 @@ export function titleAndYear(item) {
   return [article ? `${article} ${rest}` : name, year];
 }
 
-export const title = (item) => titleAndYear(item)[0];
+/** What tells an item from others of its title. */
+const apart = (item) => (item.ambiguous ? `no. ${item.item}` : "");
 
-/** A title as people see it: the year is quieter. */
-export function titled(item) {
-  const [name, year] = titleAndYear(item);
-  return year ? [name, el("span", { class: "year" }, ` ${year}`)] : [name];
+export const title = (item) => [titleAndYear(item)[0], apart(item)].filter(Boolean).join(", ");
+
+/** A title as people see it: the year, and the number where titles are equal, are quieter. */
+export function titled(item, name = [titleAndYear(item)[0]]) {
+  const quiet = [titleAndYear(item)[1], apart(item)].filter(Boolean).join(" · ");
+  return quiet ? [...name, el("span", { class: "year" }, ` ${quiet}`)] : name;
+}
+
+/** Put a text where the next paste takes it from; also where the page came without encryption. */
+export async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = el("textarea", { class: "hidden" });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
 }
 
 let silence;

@@ -11,6 +11,10 @@ const TYPES = { "infinite-ae": "∞-AE", "infinite-ae-plus": "∞-AE-plus", ease
 export const about = (model) =>
   `${TYPES[model.type] ?? model.type} on ${plural(model.users, model.summary ? "synthetic user" : "user")}`;
 
+/** A short mark that says what it means where one points at it or comes to it by keys. */
+const explained = (text, why, kind = "") =>
+  el("span", { class: `tip ${kind}`, tabindex: "0", role: "note", "aria-label": `${text}: ${why}`, "data-why": why }, text);
+
 /** One model's list. Rows live as long as their item stays in the list, so that they can move. */
 export class List {
   #rows = new Map(); // item id → {node, …}
@@ -115,10 +119,18 @@ export class List {
     const mark = marks?.(item);
     row.node.classList.toggle("shared", Boolean(mark?.shared));
     const facts = [
-      mark && el("span", { class: mark.shared ? "mark shared" : "mark" }, mark.text),
+      mark && explained(mark.text, mark.why, mark.shared ? "mark shared" : "mark"),
       !compact && item.genres?.length && el("span", { class: "genre" }, item.genres.slice(0, 3).join(", ")),
-      mostlyPopular(item.because) && el("span", {}, "widely liked"),
-      moved && el("span", { class: "moved" }, moved === "new" ? "new" : moved > 0 ? `▲ ${moved}` : `▼ ${-moved}`),
+      mostlyPopular(item.because) &&
+        explained("widely liked", "It stands here more for what everybody likes than for your picks."),
+      moved &&
+        (moved === "new"
+          ? explained("new", "Your last change brought it into the list.", "moved")
+          : explained(
+              moved > 0 ? `▲ ${moved}` : `▼ ${-moved}`,
+              `Your last change moved it ${moved > 0 ? "up" : "down"} by ${plural(Math.abs(moved), "place")}.`,
+              "moved",
+            )),
     ];
     row.meta.replaceChildren(...facts.filter(Boolean));
     row.brief.replaceChildren(...brief(item.because, full, { users, limit: compact ? 2 : 3 }));

@@ -1,7 +1,7 @@
 // The search field: a combobox as the ARIA practices describe it. Arrow keys walk, Enter picks, Escape closes.
 
 import { server } from "./api.js";
-import { announce, byId, el, plural, title, titleAndYear } from "./dom.js";
+import { announce, byId, el, plural, title, titleAndYear, titled } from "./dom.js";
 
 const LIMIT = 12;
 const PAUSE = 90; // ms after the last key: typing quickly asks once
@@ -67,19 +67,18 @@ export class Search {
     this.#list.replaceChildren(...items.map((item, at) => this.#option(item, at, words)));
     this.#list.hidden = !items.length;
     this.#note.hidden = items.length > 0;
-    this.#note.textContent = `No title holds “${words}”.`;
+    this.#note.textContent = `Nothing is called “${words}”.`;
     this.#input.setAttribute("aria-expanded", String(items.length > 0));
     this.#active = -1;
     announce(items.length ? `${plural(items.length, "title")} found` : this.#note.textContent);
   }
 
   #option(item, at, words) {
-    const [name, year] = titleAndYear(item);
     const picked = this.picked(item.item);
     return el(
       "li",
       { role: "option", id: `match-${at}`, "data-at": at, "aria-selected": picked ? "true" : "false" },
-      el("span", { class: "name" }, ...marked(name, words), el("span", { class: "year" }, year && ` ${year}`)),
+      el("span", { class: "name" }, ...titled(item, marked(titleAndYear(item)[0], words))),
       picked && el("span", { class: "about" }, "picked"),
     );
   }
@@ -123,13 +122,21 @@ export class Search {
   }
 }
 
-/** The text with the first place of each typed word set off. */
+/** The text with what was typed set off: as a whole, or else each word where it first stands. */
 function marked(text, words) {
   const low = text.toLowerCase();
-  const whole = words.toLowerCase();
-  const at = low.length === text.length ? low.indexOf(whole) : -1;
-  if (!whole || at < 0) return [text];
-  return [text.slice(0, at), el("mark", {}, text.slice(at, at + whole.length)), text.slice(at + whole.length)];
+  const typed = words.toLowerCase();
+  if (!typed || low.length !== text.length) return [text];
+  const parts = low.includes(typed) ? [typed] : typed.split(/\s+/u);
+  const places = parts.map((part) => [low.indexOf(part), part.length]).filter(([at]) => at >= 0);
+  const pieces = [];
+  let end = 0;
+  for (const [at, length] of places.sort(([a], [b]) => a - b)) {
+    if (at < end) continue;
+    pieces.push(text.slice(end, at), el("mark", {}, text.slice(at, at + length)));
+    end = at + length;
+  }
+  return [...pieces, text.slice(end)];
 }
 
 /** The picks as a list; each can be taken back. */
@@ -140,19 +147,18 @@ export function showPicks(items, remove) {
     : -1;
   byId("picks").hidden = !items.length;
   list.replaceChildren(
-    ...items.map((item) => {
-      const [name, year] = titleAndYear(item);
-      return el(
+    ...items.map((item) =>
+      el(
         "li",
         {},
-        el("span", { class: "name" }, name, el("span", { class: "year" }, year && ` ${year}`)),
+        el("span", { class: "name" }, ...titled(item)),
         el(
           "button",
           { type: "button", class: "remove", "aria-label": `Remove ${title(item)}`, click: () => remove(item) },
           el("span", { "aria-hidden": "true" }, "×"),
         ),
-      );
-    }),
+      ),
+    ),
   );
   if (had < 0) return;
   // The button that was pressed is gone: its neighbour takes the focus, or the search field.

@@ -1,4 +1,4 @@
-// What can be said about the users of a summary: how large, how mainstream, how alike. Plain arrays, no drawing.
+// What can be said about the users of a summary: how large, how popular their titles, how alike. Plain arrays, no drawing.
 
 const NEIGHBOURS = 12;
 const ROUNDS = 60;
@@ -29,7 +29,7 @@ export class Summary {
     this.users = users.map((user) => {
       const columns = Int32Array.from(user.items, (at) => column[at]).sort();
       const known = columns.reduce((sum, at) => sum + this.#share(at), 0);
-      return { name: String(user.user), columns, size: columns.length, mainstream: known / Math.max(1, columns.length) };
+      return { name: String(user.user), columns, size: columns.length, popularity: known / Math.max(1, columns.length) };
     });
     this.genres = this.#genreShares(this.users.map((user) => user.columns));
   }
@@ -115,7 +115,7 @@ export class Summary {
   sorted(by, picks) {
     const { n, users } = this;
     if (by === "size") return ordered(n, (u) => -users[u].size);
-    if (by === "mainstream") return ordered(n, (u) => -users[u].mainstream);
+    if (by === "popularity") return ordered(n, (u) => -users[u].popularity);
     if (by === "picks") {
       const close = this.closeness(picks);
       return ordered(n, (u) => -close[u]);

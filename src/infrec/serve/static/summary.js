@@ -8,7 +8,7 @@ import { numbered } from "./reasons.js";
 import { state, update } from "./state.js";
 import { Summary } from "./summary-data.js";
 
-const SORTS = { similarity: "similarity", size: "size", mainstream: "mainstreamness", picks: "closeness to your picks" };
+const SORTS = { similarity: "similarity", size: "size", popularity: "popularity", picks: "closeness to your picks" };
 const TAKEN = 5; // titles that become picks
 const TICKS = [1, 10, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 
@@ -62,9 +62,9 @@ export class SummaryView {
 
   #introduce(model, models) {
     const data = this.#data;
-    byId("summary-title").textContent = `${count(data.n)} people who do not exist`;
+    byId("summary-title").textContent = `${count(data.n)} synthetic users`;
     byId("summary-lead").textContent =
-      `Synthetic users with ${plural(data.interactions, "like")} over ` +
+      `They have ${plural(data.interactions, "like")} over ` +
       `${plural(data.items.length, "title")}` +
       (data.compared ? `, in place of ${plural(data.originalUsers, "real user")}.` : ".") +
       ` All that “${model.name}” knows, it knows from them.` +
@@ -132,7 +132,7 @@ export class SummaryView {
     if (user === this.#user && byId("person").dataset.of === this.#of) return;
     this.#user = user;
     byId("person").dataset.of = this.#of;
-    const { name, size, mainstream, columns } = data.users[user];
+    const { name, size, popularity, columns } = data.users[user];
     const apart = data.apart(user);
     const titles = (list) => el("ul", { class: "titles" }, ...list.map((at) => el("li", {}, ...titled(data.items[at]))));
     const leanings = data.leanings(user);
@@ -140,7 +140,7 @@ export class SummaryView {
     byId("person").replaceChildren(
       el("h2", { id: "person-title" }, numbered(name)),
       strip(columns, data.items.length),
-      el("p", {}, `${plural(size, "title")}, each liked by ${percent(mainstream)} of ${whom} on average.`),
+      el("p", {}, `${plural(size, "title")}, each liked by ${percent(popularity)} of ${whom} on average.`),
       el("h3", {}, "What sets it apart"),
       titles(apart.slice(0, 8)),
       ...(leanings.length ? [el("h3", {}, "Leans to"), el("ul", { class: "leanings" }, ...leanings.map(leaning))] : []),
