@@ -183,7 +183,7 @@ class Catalogue:
         return len(self.ids)
 
     def facts(self, at: int) -> dict[str, Any]:
-        """What is said of an item wherever it is named."""
+        """Id, title and genres of an item, and whether another one has its title."""
         return {
             "item": self.ids[at],
             "title": self.titles[at],
