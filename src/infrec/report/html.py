@@ -151,7 +151,7 @@ def _figure(figure: Figure, svg: str | None) -> str:
     )
     return (
         f'<figure aria-labelledby="{figure.name}-caption">'
-        f'<div class="plot" role="img" aria-label="{escape(alt)}">{figures.inline(figure, svg)}</div>'
+        f'<div class="plot" role="img" tabindex="0" aria-label="{escape(alt)}">{figures.inline(figure, svg)}</div>'
         f'<figcaption id="{figure.name}-caption">{escape(figure.caption)}</figcaption></figure>{table}'
     )
 
@@ -228,7 +228,7 @@ def _grid(
         lines += f'<tr><th scope="row">{first}</th>{"".join(cells)}</tr>'
     above = _tag("caption", escape(caption)) if caption else ""
     table = _tag("table", f"{above}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody>", kind)
-    return _tag("div", table, "scroll")
+    return f'<div class="scroll" tabindex="0">{table}</div>'
 
 
 def _bounds(cell: Value) -> str:
