@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -166,7 +167,9 @@ def test_what_tells_members_apart_without_singling_anybody_out_is_a_trace(on_noi
     text = paragraph(found)
     assert "leaves a trace: membership (likelihood)" in text
     assert f"tells them apart {100 * shifted.auc.value:.0f} % of the time" in text
-    assert "aside warn" in html.render(page.document(found), {})
+    shown = html.render(page.document(found), {})
+    assert "aside warn" in shown and "lead open" in shown
+    assert re.search(r"Recognised, 1 % accused.*?<td>trace</td>", shown.replace("&nbsp;", " "), re.DOTALL)
 
     explained = replace(found, popularity=replace(shifted, score="popularity"))
     assert explained.traces == [], "popularity alone tells them apart as well"

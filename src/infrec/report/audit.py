@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from infrec.report.document import (
     Block,
@@ -53,14 +53,16 @@ ARMS = {"attack": "people in the log", "popularity": "rows from popularity", "co
 
 
 def document(audit: Audit) -> Document:
-    """The page of an audit: the paragraph first, then every attack."""
+    """The page of an audit: the verdict, a row for each attack, the findings in words, then every attack."""
     kind = audit.released.get("kind", "release")
     name = f"{audit.released.get('users', 0):,} rows" if audit.released.get("users") else kind
     return Document(
         title=f"infrec: audit of {name}",
         heading=f"What this {kind} gives away",
         parts=[
-            aside(audit),
+            Text(_opening(audit), _judged(audit)),
+            _overview(audit),
+            Text(" ".join(_findings(audit)), "warning" if _alarming(audit) else "note"),
             Text(_who(audit)),
             *guarantee(audit.guarantee),
             Section("Can a row be linked to a person?", _linkage(audit)),
@@ -75,8 +77,53 @@ def document(audit: Audit) -> Document:
 
 def aside(audit: Audit) -> Text:
     """The paragraph, marked as a warning where something shows or could not be judged."""
-    warn = bool(audit.leaks or audit.traces or audit.copies) or not audit.control
-    return Text(paragraph(audit), "warning" if warn else "note")
+    return Text(paragraph(audit), "warning" if _alarming(audit) else "note")
+
+
+def _alarming(audit: Audit) -> bool:
+    return bool(audit.leaks or audit.traces or audit.copies) or not audit.control
+
+
+def _judged(audit: Audit) -> Literal["good", "bad", "unsure"]:
+    """The verdict's colour."""
+    if audit.leaks or audit.copies:
+        return "bad"
+    return "unsure" if _alarming(audit) else "good"
+
+
+def _overview(audit: Audit) -> Table:
+    """One row for each kind of attack: how often it succeeds on people of the log and of the control."""
+
+    def row(name: str, rate: Rate | None, control: Rate | str | None, attack: str) -> Sequence[Cell]:
+        outside = control if isinstance(control, str) else _share(control)
+        return (name, _share(rate), outside, _found(audit, attack))
+
+    rows = []
+    if audit.linkage:
+        linked = audit.linkage[-1]
+        rows.append(row(f"Linked, {linked.known} items known", linked.attack, linked.control, "linkage"))
+    best = audit.strongest if audit.membership else None
+    accused = best.rarest if best else None
+    name = f"Recognised, {accused} accused" if accused else "Recognised"
+    rows.append(row(name, best.tpr[accused] if best and accused else None, accused, "membership"))
+    if audit.reconstruction:
+        named = audit.reconstruction[-1]
+        name, outside = f"Completed, {percent(named.revealed)} known", named.exact.get("control")
+        rows.append(row(name, named.exact["attack"], outside, "reconstruction"))
+    return Table("", ("attack", "in the log", "control", "finding"), rows)
+
+
+def _share(rate: Rate | None) -> str:
+    return "–" if rate is None else percent(rate.value)
+
+
+def _found(audit: Audit, attack: str) -> str:
+    """The finding of one kind of attack in a word."""
+    if any(name.startswith(attack) for name in audit.leaks):
+        return "leak"
+    if any(name.startswith(attack) for name in audit.traces):
+        return "trace"
+    return "nothing" if audit.control else "untested"
 
 
 def guarantee(claim: Mapping[str, Any] | None) -> list[Section]:
@@ -217,8 +264,13 @@ def _rate(rate: Rate | None) -> Value:
 
 # ---- in words ---------------------------------------------------------------------------------------------
 def paragraph(audit: Audit) -> str:
-    """The findings, without a word of the trade."""
-    parts = [_opening(audit)]
+    """Verdict and findings, without a word of the trade."""
+    return " ".join([_opening(audit), *_findings(audit)])
+
+
+def _findings(audit: Audit) -> list[str]:
+    """A sentence or two on each attack."""
+    parts = []
     if copies := audit.copies:  # what needs no proof comes before what was proved
         parts.append(f"Released rows that are a real person's history, item by item: {copies:,}.")
     if audit.linkage:
@@ -232,7 +284,7 @@ def paragraph(audit: Audit) -> str:
         )
     if audit.reconstruction:
         parts.append(_reconstruction_words(audit.reconstruction[-1]))
-    return " ".join([*parts, _closing(audit)])
+    return [*parts, _closing(audit)]
 
 
 def _opening(audit: Audit) -> str:

@@ -46,7 +46,7 @@ class Panel:
         ticks: Names of the places on the x axis; of `dots`, the names of the rows.
         line: A reference value with its name.
         kind: Curves with bands, dots with intervals, or bars.
-        log_y: Whether both axes are logarithmic and show powers of ten.
+        log_y: Whether both axes are logarithmic and show shares in percent.
         from_zero: Whether the y axis begins at 0.
     """
 
@@ -159,11 +159,11 @@ def claim(text: str, dataset: str, holds: bool | None, figures: str = "nothing m
 # ---- other blocks -----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Text:
-    """A paragraph. kind: `lead` for the result in a sentence, `quiet` for small print, `notice` for a flaw
-    of the page, `note` and `warning` for what a reader must not miss."""
+    """A paragraph. kind: `lead` for the result in a sentence, `good`, `bad` or `unsure` for a verdict,
+    `quiet` for small print, `notice` for a flaw of the page, `note` and `warning` for what nobody may miss."""
 
     text: str
-    kind: Literal["", "lead", "quiet", "notice", "note", "warning"] = ""
+    kind: Literal["", "lead", "good", "bad", "unsure", "quiet", "notice", "note", "warning"] = ""
 
 
 @dataclass(frozen=True)

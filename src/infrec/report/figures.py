@@ -245,7 +245,7 @@ def _axes(axes: Axes, panel: Panel, columns: int, *, names_of_rows: bool) -> Non
         )
         axes.xaxis.set_major_locator(MaxNLocator(4))
     elif panel.log_y:
-        _powers_of_ten(axes)
+        _shares(axes)
     else:
         _places(axes, panel, columns)
         axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -277,13 +277,13 @@ def _places(axes: Axes, panel: Panel, columns: int) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(5))
 
 
-def _powers_of_ten(axes: Axes) -> None:
+def _shares(axes: Axes) -> None:
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
         axis.set_minor_locator(NullLocator())
 
 

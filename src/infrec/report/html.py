@@ -37,6 +37,7 @@ NO_PLOTS = (
     "The tables say the same."
 )
 VERDICTS = {"holds": "holds", "does not hold": "fails", "cannot be tested here": "open"}
+COLOURS = {"good": "lead holds", "bad": "lead fails", "unsure": "lead open"}  # of a verdict in a sentence
 FIGURE_HEAD = ("panel", "series", "x", "value", "low", "high", "seeds")
 MATRIX_COLOUR = (0x2B, 0x84, 0xC6)  # stands out on a light and on a dark page
 MATRIX_HEIGHT = 420  # in pixels, unless there are more rows than that shows
@@ -90,7 +91,7 @@ def _block(block: Block, svgs: Mapping[str, str]) -> str:
             warn = " warn" if block.kind == "warning" else ""
             return f'<div class="aside{warn}" role="note"><p>{_escaped(block.text)}</p></div>'
         case Text():
-            return _tag("p", _escaped(block.text), block.kind)
+            return _tag("p", _escaped(block.text), COLOURS.get(block.kind, block.kind))
         case Pairs():
             pairs = block.pairs.items()
             entries = [_tag("dt", escape(name)) + _tag("dd", escape(value)) for name, value in pairs]
@@ -151,7 +152,8 @@ def _figure(figure: Figure, svg: str | None) -> str:
     )
     return (
         f'<figure aria-labelledby="{figure.name}-caption">'
-        f'<div class="plot" role="img" tabindex="0" aria-label="{escape(alt)}">{figures.inline(figure, svg)}</div>'
+        f'<div class="plot" role="img" tabindex="0" aria-label="{escape(alt)}">'
+        f"{figures.inline(figure, svg)}</div>"
         f'<figcaption id="{figure.name}-caption">{escape(figure.caption)}</figcaption></figure>{table}'
     )
 
