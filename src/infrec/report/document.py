@@ -160,7 +160,7 @@ def claim(text: str, dataset: str, holds: bool | None, figures: str = "nothing m
 @dataclass(frozen=True)
 class Text:
     """A paragraph. kind: `lead` for the result in a sentence, `good`, `bad` or `unsure` for a verdict,
-    `quiet` for small print, `notice` for a flaw of the page, `note` and `warning` for what nobody may miss."""
+    `quiet` for small print, `notice` for a flaw of the page, `note` and `warning` for what not to miss."""
 
     text: str
     kind: Literal["", "lead", "good", "bad", "unsure", "quiet", "notice", "note", "warning"] = ""
