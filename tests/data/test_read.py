@@ -78,9 +78,9 @@ def test_line_breaks_in_quotes_where_a_block_ends(tmp_path: Path) -> None:
 def test_positions_and_a_header_of_unknown_names(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("who,what\na,1\nb,2\n")
-    assert Interactions.read(path, user=0, item=1).users.ids.to_pylist() == ["a", "b"]
+    assert Interactions.read(path, user=1, item=2).users.ids.to_pylist() == ["a", "b"]
     path.write_text("who,what\na,x\nb,2\n")  # nothing tells this first line from a row
-    assert Interactions.read(path, user=0, item=1).n_users == 3
+    assert Interactions.read(path, user=1, item=2).n_users == 3
 
 
 @pytest.mark.parametrize(
@@ -309,9 +309,9 @@ def test_columns_by_name_and_position(tmp_path: Path) -> None:
     log = Interactions.read(tmp_path / "a.csv", user="wer", item="was", time="wann")
     assert log.users.ids.to_pylist() == ["x", "z"] and log.time is not None
     (tmp_path / "b.csv").write_text("9,a,1\n8,b,1\n")
-    assert Interactions.read(tmp_path / "b.csv", user=1, item=0).users.ids.to_pylist() == ["a", "b"]
+    assert Interactions.read(tmp_path / "b.csv", user=2, item=1).users.ids.to_pylist() == ["a", "b"]
     (tmp_path / "c.csv").write_text("ann,heat\nbob,alien\n")  # no header, no number
-    assert Interactions.read(tmp_path / "c.csv", user="0", item="1").users.ids.to_pylist() == ["ann", "bob"]
+    assert Interactions.read(tmp_path / "c.csv", user="1", item="2").users.ids.to_pylist() == ["ann", "bob"]
     with pytest.raises(DataError, match="no column 'nobody'"):
         Interactions.read(tmp_path / "a.csv", user="nobody", item="was")
 

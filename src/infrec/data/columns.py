@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,8 @@ _NAMES = {
     "time": "timestamp time datetime date ts unixreviewtime reviewtime createdat ratedat eventtime timerank",
     "weight": "weight weights",
     "split": "split",
-    "title": "title name movietitle itemtitle itemname productname",
+    "title": "title name movietitle booktitle songtitle tracktitle gametitle itemtitle producttitle itemname "
+    "moviename bookname songname trackname artistname gamename productname headline",
     "genres": "genres genre categories category",
 }
 ALIASES: Mapping[str, Sequence[str]] = {role: names.split() for role, names in _NAMES.items()}
@@ -46,13 +48,18 @@ _CONDITION = re.compile(
 class ReadOptions(Settings):
     """Columns by name or position where they are not recognised, and which rows count."""
 
-    user: str | int | None = setting(None, "column of user ids")
-    item: str | int | None = setting(None, "column of item ids")
-    rating: str | int | None = setting(None, "column of ratings")
-    time: str | int | None = setting(None, "column of times")
-    weight: str | int | None = setting(None, "column of weights")
+    user: str | int | None = setting(None, "column of user ids, by name or by number from 1", least=1)
+    item: str | int | None = setting(None, "column of item ids", least=1)
+    rating: str | int | None = setting(None, "column of ratings", least=1)
+    time: str | int | None = setting(None, "column of times", least=1)
+    weight: str | int | None = setting(None, "column of weights, such as how often it was played", least=1)
     positive: str | None = setting(None, 'which rows count as interactions, such as "rating >= 4"')
     duplicates: Duplicates = setting("first", "repeated pairs: keep the first, or sum")
+    encoding: str | None = setting(None, "encoding of a text, such as latin-1; seen from its bytes if none")
+    delimiter: str | None = setting(None, "what stands between the fields of a text, such as ; or tab")
+    no_header: bool = setting(False, "the first line is a row and not the names of the columns")
+    items_id: str | int | None = setting(None, "column of item ids in the table about items", least=1)
+    items_title: str | int | None = setting(None, "column of titles in the table about items", least=1)
     strict: bool = setting(False, "refuse damaged rows instead of dropping and counting them")
     by_row: bool = setting(False, "judge every row by itself alone, as ε and δ need")
 
@@ -62,22 +69,29 @@ class ReadOptions(Settings):
         given = {role: getattr(self, role) for role in ("user", "item", "rating", "time", "weight")}
         return {role: name for role, name in given.items() if name is not None}
 
-    def roles(self, columns: Sequence[str], source: str) -> dict[str, str]:
+    def roles(self, columns: Sequence[str], source: str, *, header_is_guess: bool = False) -> dict[str, str]:
         """Role → column, from what is given and what is recognised; user and item must be found."""
         by_role = {role: named(name, role, columns, source) for role, name in self.columns.items()}
         for role in ALIASES:
             free = [column for column in columns if column not in by_role.values()]
             if role not in by_role and (column := find(role, free)) is not None:
                 by_role[role] = column
-        for role in ("user", "item"):
-            if role not in by_role:
-                raise DataError(
-                    f"{source} has no column that is recognised as the {role}; it has {listed(columns)}: "
-                    f"name one of these with {role}=."
-                )
+        if missing := [role for role in ("user", "item") if role not in by_role]:
+            free = [column for column in columns if column not in by_role.values()]
+            example = ", ".join(f'{role}="{name}"' for role, name in zip(missing, free, strict=False))
+            advice = f"name one, such as `{example}`"
+            if header_is_guess and not self.columns:
+                advice = f"if its first line is a row, use `no_header=True`, else {advice}"
+            raise DataError(
+                f"{source} has no column that is recognised as the {' or the '.join(missing)}; it has "
+                f"{listed(columns)}: {advice}."
+            )
         if by_role["user"] == by_role["item"]:
             raise DataError(f"{source}: user and item are both {by_role['user']!r}; expected two columns.")
         return by_role
+
+
+DEFAULTS = ReadOptions()
 
 
 @dataclass(frozen=True)
@@ -127,17 +141,30 @@ def find(role: str, columns: Sequence[str]) -> str | None:
     return next((by_name[alias] for alias in ALIASES[role] if alias in by_name), None)
 
 
+def find_title(columns: Sequence[str]) -> str | None:
+    """The column of titles in a table about items: by its name, or by how its name ends."""
+    endings = (column for end in ("title", "name") for column in columns if normalised(column).endswith(end))
+    return find("title", columns) or next(endings, None)
+
+
 def named(given: str | int, role: str, columns: Sequence[str], source: str) -> str:
-    """The column that the user named: exactly, in other letters, or by its position (0, 1, …)."""
+    """The column that the user named: exactly, in other letters, or by its number (1, 2, …)."""
     if given in columns:
         return str(given)
-    if str(given).isdigit() and int(given) < len(columns):
-        return columns[int(given)]
+    if str(given).isdigit():
+        if 1 <= int(given) <= len(columns):
+            return columns[int(given) - 1]
+        raise DataError(
+            f"{source} has no column {given} for the {role}; its columns are {listed(columns)}: name one, or "
+            f"give a number from 1 to {len(columns)}."
+        )
     alike = [column for column in columns if normalised(column) == normalised(str(given))]
     if len(alike) == 1:
         return alike[0]
+    near = difflib.get_close_matches(str(given), columns, n=1, cutoff=0) or columns
     raise DataError(
-        f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one with {role}=."
+        f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one, such as "
+        f'`{role}="{near[0]}"`.'
     )
 
 

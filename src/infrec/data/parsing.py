@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -159,6 +160,15 @@ def texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     except pa.ArrowInvalid:  # bytes that are not UTF-8
         values = [v.decode("utf8", "replace") if isinstance(v, bytes) else None for v in array.to_pylist()]
         return pa.array(values, pa.string())
+
+
+def without_entities(texts: pa.Array) -> pa.Array:
+    """Texts with HTML's entities, such as `&amp;`, as the characters that they stand for."""
+    has_one = pc.match_substring_regex(texts, r"&(#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);")
+    if not pc.any(has_one).as_py():
+        return texts
+    plain = [html.unescape(text) for text in texts.filter(has_one).to_pylist()]
+    return pc.replace_with_mask(texts, pc.fill_null(has_one, pa.scalar(False)), strings(plain))
 
 
 def numbers(column: pa.ChunkedArray | pa.Array, what: str) -> NDArray[np.float64]:

@@ -115,7 +115,7 @@ class _Preparation:
         self._divide(blocks, user_numbers, item_numbers, place)
         done = self._write_partitions(place, len(columns), threads)
         if items is not None:
-            about = assemble.item_info(items, columns, self.options.item, rules.notes)
+            about = assemble.item_info(items, columns, self.options, rules.notes, item=rules.roles["item"])
         else:
             about = _info(blocks, item_numbers, len(columns))
         per_user = np.concatenate([one.per_user for one in done])

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from infrec.data import columns as col
 from infrec.data.columns import ReadOptions
-from infrec.data.parsing import encode, is_text, numbers, texts, times, whole
+from infrec.data.parsing import encode, is_text, numbers, texts, times, whole, without_entities
 from infrec.data.sources import Source
 from infrec.data.vocabulary import Vocabulary, from_numpy, to_numpy
 from infrec.errors import DataError
@@ -48,7 +48,9 @@ class Rows:
         rows = from_numpy(first if self.kept is None else self.kept[first])
         names = self.about.column_names
         return (
-            pa.table({name: texts(whole(self.about[name]).take(rows)) for name in names}) if names else None
+            pa.table({name: without_entities(texts(whole(self.about[name]).take(rows))) for name in names})
+            if names
+            else None
         )
 
 
@@ -59,10 +61,10 @@ class Rules:
     def __init__(self, source: Source, options: ReadOptions) -> None:
         self.source, self.options = source, options
         self.condition = col.Condition.parse(options.positive) if options.positive is not None else None
-        self.roles = options.roles(source.columns, source.name)
+        self.roles = options.roles(source.columns, source.name, header_is_guess=source.header_is_guess)
         if col.normalised(self.roles.get("title", "")) == "name":  # of a person, more likely
             del self.roles["title"]
-        self.notes = list(source.notes)
+        self.notes: list[str] = []
         if col.normalised(self.roles.get("time", "")) == "timerank":
             self.notes.append("time is each user's own order (time_rank), not comparable between users")
         self.tested = self._tested()
@@ -119,7 +121,8 @@ class Rules:
         return DataError(f"none of the {self.total:,} rows of {name} can be used: {_counts(self.dropped)}.")
 
     def settle(self, repeats: int, users: Vocabulary, items: Vocabulary) -> None:
-        """Count repeated pairs and note ids that look alike; with `strict`, refuse damaged rows."""
+        """Count repeated pairs, note ids that look alike; with `strict`, refuse damaged rows."""
+        self.notes[:0] = self.source.notes
         if self.options.duplicates == "first":
             self._count(repeats, "repeated (user, item) pair")
         elif repeats:
