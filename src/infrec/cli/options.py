@@ -6,9 +6,11 @@ A command that `reads_data` has all the data options and receives one `Reading`.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import inspect
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -217,6 +219,8 @@ def _option_type(kind: Kind) -> Any:
 class Reading(ReadOptions):
     """How DATA is to be read, as a command's options say."""
 
+    items: str | None = setting(None, "a table about items with their titles, joined on the item")
+
     def load(self, data: str, progress: Progress = silent, *, by_row: bool = False) -> Interactions:
         """Read DATA as its options say, and tell what was counted and what was not.
 
@@ -240,7 +244,7 @@ class Reading(ReadOptions):
         words = [data]
         for each in fields(self):
             if (value := getattr(self, each.name)) != each.default:
-                words += [f"--{each.name}", *([] if value is True else [str(value)])]
+                words += as_options({each.name: value})
         return shlex.join([*words, *([] if seed == 42 else ["--seed", str(seed)])])
 
 
@@ -251,8 +255,15 @@ reads_data = with_settings(
     item=Shown("COLUMN"),
     rating=Shown("COLUMN"),
     time=Shown("COLUMN"),
+    weight=Shown("COLUMN"),
     positive=Shown("RULE"),
     duplicates=Shown(),
+    items=Shown("FILE"),
+    items_id=Shown("COLUMN"),
+    items_title=Shown("COLUMN"),
+    encoding=Shown("NAME"),
+    delimiter=Shown("TEXT"),
+    no_header=Shown(),
     strict=Shown(),
     panel=_DATA,
 )
@@ -304,6 +315,54 @@ class Source:
         return replace(summary, about={**summary.about, "set_aside": rule})
 
 
+def as_options(values: Mapping[str, object]) -> list[str]:
+    """Options of reading as words of a command line."""
+    words: list[str] = []
+    for name, value in values.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
+
+
+_IN_PYTHON = re.compile(r"`([a-z_]+=[^`]*)`")
+
+
+def advised(text: str) -> list[dict[str, object]]:
+    """The options of reading that a text advises, each of its proposals by itself: `` `user="who"` ``."""
+    proposals = []
+    for written in _IN_PYTHON.findall(text):
+        try:
+            call = ast.parse(f"read({written})", mode="eval").body
+            values = {str(one.arg): ast.literal_eval(one.value) for one in getattr(call, "keywords", ())}
+        except (SyntaxError, ValueError):
+            continue
+        proposals += [values] if values.keys() <= set(Reading.names()) else []
+    return proposals
+
+
+def in_words_of_the_command_line(text: str) -> str:
+    """A sentence that names options as Python has them, with those of a command instead."""
+
+    def spelled(match: re.Match[str]) -> str:
+        return "".join(shlex.join(as_options(values)) for values in advised(match[0])) or match[0]
+
+    return _IN_PYTHON.sub(spelled, text)
+
+
+def next_command(argv: Sequence[str], text: str) -> str | None:
+    """The command line with what a text advises first; None where it advises nothing."""
+    proposals = advised(text)
+    if not proposals:
+        return None
+    words = list(argv)
+    for name, value in proposals[0].items():
+        flag = as_options({name: True})[0]
+        if flag in words:
+            at = words.index(flag)
+            del words[at : at + (1 if value is True else 2)]
+        words += as_options({name: value})
+    return shlex.join(["infrec", *words])
+
+
 def report_lines(report: ReadReport | None) -> list[str]:
     """Rows that the reader counted and dropped, in words."""
     if report is None:
@@ -312,7 +371,8 @@ def report_lines(report: ReadReport | None) -> list[str]:
     counted = (
         f"{report.source}: {report.kept:,} of {report.rows:,} rows count as interactions; not: {dropped}."
     )
-    return ([counted] if dropped else []) + [str(text) for text in report.notes]
+    notes = [in_words_of_the_command_line(text) for text in report.notes]
+    return ([counted] if dropped else []) + notes
 
 
 # ---- several processes -------------------------------------------------------------------------------------

@@ -131,7 +131,8 @@ def item_info(
             taken = (texts(values) if readable else values).take(rows)
             out[roles.get(name) or name] = without_entities(taken) if readable else taken
     if notes is not None:
-        notes += source.notes
+        if source.encoding is not None:
+            notes.append(f"{source.name} is not UTF-8 and was read as {source.encoding}")
         if ragged:
             notes.append(
                 f"{ragged:,} rows of {source.name} have too many or too few fields and were left out"

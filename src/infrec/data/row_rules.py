@@ -123,6 +123,11 @@ class Rules:
     def settle(self, repeats: int, users: Vocabulary, items: Vocabulary) -> None:
         """Count repeated pairs, note ids that look alike; with `strict`, refuse damaged rows."""
         self.notes[:0] = self.source.notes
+        if self.source.encoding is not None:
+            self.notes.append(
+                f"{self.source.name} is not UTF-8 and was read as {self.source.encoding}; if letters look "
+                'wrong, name its encoding, such as `encoding="iso-8859-2"`'
+            )
         if self.options.duplicates == "first":
             self._count(repeats, "repeated (user, item) pair")
         elif repeats:

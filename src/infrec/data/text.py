@@ -49,7 +49,7 @@ class TextSource(Source):
         self.name = name
         self._encoding = options.encoding and known_encoding(options.encoding)
         self._open = lambda: _decompressed(open_bytes(), name)
-        self._notes: list[str] = []
+        self.notes: list[str] = []
         head, whole = self._head()
         blank, lines = _first_lines(head, whole, name)
         self._delimiter = _delimiter(options.delimiter, lines, name)
@@ -63,7 +63,7 @@ class TextSource(Source):
         elif not self.has_header:
             self.columns = _positional(rows, options)
             if not options.no_header:
-                self._notes.append(
+                self.notes.append(
                     f"{name} has no header; its columns were taken as {', '.join(self.columns)}"
                 )
         else:
@@ -71,17 +71,12 @@ class TextSource(Source):
             self.header_is_guess = not (rows[1:] and all(_looks_like_data(row) for row in rows[1:]))
             self.header_is_sure = any(field in wanted for field in rows[0]) or _is_surely_header(rows)
             if not self.header_is_sure:  # a guess is told
-                self._notes.append(
+                self.notes.append(
                     f"the first line of {name} ({listed(rows[0], 4)}) was taken as its header, not as a row; "
                     "if it is a row, use `no_header=True`"
                 )
         self._runs = self._delimiter == " " and any("  " in line for line in lines)
         self._escapes = self._quotes and '"' in "".join(lines) and self._has_escaped_quotes()
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Sentences about what the reader took for granted; about the encoding once the rows are read."""
-        return self._notes
 
     def _stream(self) -> tuple[BinaryIO, Utf8]:
         """The text in UTF-8 from its beginning, and what was seen of its encoding."""
@@ -115,7 +110,7 @@ class TextSource(Source):
         try:
             if rows is None:
                 table = pacsv.read_csv(stream, *options)
-                self._note_encoding(seen)
+                self._keep_encoding(seen)
                 yield table, skipped.since_asked()
                 return
             with pacsv.open_csv(stream, *options) as reader:
@@ -125,17 +120,13 @@ class TextSource(Source):
             raise _explain(error, self.name) from None
         finally:
             stream.close()
-        self._note_encoding(seen)
+        self._keep_encoding(seen)
         if left := skipped.since_asked():
             yield pa.table({column: pa.array([], pa.string()) for column in columns}), left
 
-    def _note_encoding(self, seen: Utf8) -> None:
-        """Say which encoding the text turned out to be in, where it is not the usual one."""
+    def _keep_encoding(self, seen: Utf8) -> None:
         if self._encoding is None and seen.encoding not in (None, "utf-8"):
-            self._notes.append(
-                f"{self.name} is not UTF-8 and was read as {seen.encoding}; if letters look wrong, name its "
-                'encoding, such as `encoding="iso-8859-2"`'
-            )
+            self.encoding = seen.encoding
 
     def _prepared(
         self, stream: Any, columns: Sequence[str], plain: Sequence[str], skipped: _Skipped
