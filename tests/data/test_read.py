@@ -16,8 +16,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrec.data import Interactions
-from infrec.data.columns import Condition
+from infrec.data import Interactions, conditions
 from infrec.data.read import sources
 from infrec.errors import ConfigError, DataError
 
@@ -212,6 +211,12 @@ def test_csr_is_copied_and_checked() -> None:
         ("timestamp < 76", 3),
         ("`rating` = 5", 1),
         ("Rating <= 2e0", 2),
+        ("rating >= 4 or timestamp < 55", 3),
+        ("rating >= 4 and timestamp > 100 or item = 20", 2),
+        ("rating >= 4 and (timestamp > 100 or item = 20)", 1),
+        ("rating >= 4 AND time > 1970-01-01T00:02", 1),
+        ("time = 1970-01-01T00:01:15Z or user == '3'", 3),
+        ("user != '3' and rating > 2.5", 3),
     ],
 )
 def test_positive(positive: str, kept: int) -> None:
@@ -223,11 +228,31 @@ def test_positive(positive: str, kept: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["rating", ">= 4", "rating >= four", "__import__('os')", "rating >= 4 or 1", "rating > 1.2.3"]
+    "text",
+    [
+        "rating",
+        ">= 4",
+        "rating >= four",
+        "__import__('os')",
+        "rating >= 4 or 1",
+        "rating > 1.2.3",
+        "",
+        "a = 1 b = 2",
+        "rating >= 4 and",
+        "or rating > 1",
+        "(rating > 1",
+        "rating > 1)",
+        "time > 2020-13-01",
+        "rating >= 'a'",
+        "rating > 1 and and rating > 2",
+        "not rating > 1",
+        "(" * 99 + "a > 1" + ")" * 99,
+        "time > 2020-01-01T99:00",
+    ],
 )
 def test_positive_is_not_a_language(text: str) -> None:
-    with pytest.raises(ConfigError, match="rating >= 4"):
-        Condition.parse(text)
+    with pytest.raises(ConfigError, match=r"rating >= 4|in quotes"):
+        conditions.parse(text)
 
 
 def test_positive_on_a_missing_column() -> None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from infrec.errors import ConfigError, DataError
 from infrec.settings import Settings, setting
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Duplicates = Literal["first", "sum"]
 
@@ -35,14 +30,6 @@ _NAMES = {
 }
 ALIASES: Mapping[str, Sequence[str]] = {role: names.split() for role, names in _NAMES.items()}
 
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "=": operator.eq, "!=": operator.ne,
-    ">": operator.gt, "<": operator.lt,
-}  # fmt: skip
-_CONDITION = re.compile(
-    r"\s*(?:`([^`]+)`|([^\s<>=!`]+))\s*(>=|<=|==|!=|=|>|<)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*"
-)
-
 
 @dataclass(frozen=True)
 class ReadOptions(Settings):
@@ -53,7 +40,15 @@ class ReadOptions(Settings):
     rating: str | int | None = setting(None, "column of ratings", least=1)
     time: str | int | None = setting(None, "column of times", least=1)
     weight: str | int | None = setting(None, "column of weights, such as how often it was played", least=1)
-    positive: str | None = setting(None, 'which rows count as interactions, such as "rating >= 4"')
+    positive: str | None = setting(
+        None, 'which rows count as interactions, such as "rating >= 4 and time > 2020-01-31"'
+    )
+    min_user: int = setting(
+        1, "leave out users with fewer interactions, and again until nothing changes", least=1
+    )
+    min_item: int = setting(
+        1, "leave out items with fewer interactions, and again until nothing changes", least=1
+    )
     duplicates: Duplicates = setting("first", "repeated pairs: keep the first, or sum")
     encoding: str | None = setting(None, "encoding of a text, such as latin-1; seen from its bytes if none")
     delimiter: str | None = setting(None, "what stands between the fields of a text, such as ; or tab")
@@ -62,6 +57,14 @@ class ReadOptions(Settings):
     items_title: str | int | None = setting(None, "column of titles in the table about items", least=1)
     strict: bool = setting(False, "refuse damaged rows instead of dropping and counting them")
     by_row: bool = setting(False, "judge every row by itself alone, as ε and δ need")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by_row and (self.min_user > 1 or self.min_item > 1):
+            raise ConfigError(
+                "min_user and min_item make a row count or not by other rows, which ε and δ do not allow; "
+                "leave them out."
+            )
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -92,35 +95,6 @@ class ReadOptions(Settings):
 
 
 DEFAULTS = ReadOptions()
-
-
-@dataclass(frozen=True)
-class Condition:
-    """`column operator number`, such as `rating >= 4`."""
-
-    column: str
-    symbol: str
-    number: float
-
-    @classmethod
-    def parse(cls, text: str) -> Condition:
-        match = _CONDITION.fullmatch(text)
-        try:
-            if match is None:
-                raise ValueError
-            return cls(match[1] or match[2], match[3], float(match[4]))
-        except ValueError:
-            raise ConfigError(
-                f'positive is {text!r}; expected a column, a comparison and a number, such as "rating >= 4".'
-            ) from None
-
-    def holds(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Where the condition is true; never where a value is missing."""
-        result: NDArray[np.bool_] = _OPERATORS[self.symbol](values, self.number)
-        return result & (values == values)
-
-    def __str__(self) -> str:
-        return f"{self.column} {self.symbol} {self.number:g}"
 
 
 def normalised(name: str) -> str:

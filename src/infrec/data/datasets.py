@@ -15,6 +15,7 @@ from infrec.data import publishers
 from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import assemble
 from infrec.data.columns import DEFAULTS, ReadOptions
+from infrec.data.core import cut
 from infrec.data.download import fetch, verify
 from infrec.data.interactions import Interactions
 from infrec.data.read import items_source, sources
@@ -102,7 +103,7 @@ def load(
         return Interactions.read(name, items=items, progress=progress, **options)
     chosen = ReadOptions(**options)
     source, about_items = find_sources(name, chosen, progress)
-    return Interactions(**assemble(source, chosen, items_source(items) or about_items, progress))
+    return Interactions(**cut(assemble(source, chosen, items_source(items) or about_items, progress), chosen))
 
 
 def find_sources(

@@ -204,6 +204,41 @@ def _number(text: str | None) -> float:
         return np.nan
 
 
+def compare_text(
+    column: pa.ChunkedArray | pa.Array, text: str, *, differs: bool = False
+) -> NDArray[np.bool_]:
+    """Where a column, written as text, is this text, or differs from it; blanks around it do not count."""
+    array = whole(column)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    values = pc.utf8_trim_whitespace(texts(array.dictionary))
+    found = (pc.not_equal if differs else pc.equal)(values, pa.scalar(text))
+    holds = np.append(to_numpy(pc.fill_null(found, pa.scalar(False))), False)
+    return holds[to_numpy(array.indices.cast(pa.int32()), len(values))]
+
+
+def instants(column: pa.ChunkedArray | pa.Array) -> NDArray[np.float64]:
+    """A column of times as microseconds since 1970, each read by itself alone; NaN where there is none.
+
+    Numbers are seconds, milliseconds, microseconds or nanoseconds, by their size: from 10¹¹ on no seconds.
+    """
+    array = decoded(whole(column))
+    if is_text(array.type):
+        written = pc.utf8_trim_whitespace(array.cast(pa.string()))
+        days, _ = _times_of_text(written, "date")
+        days = to_numpy(days.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64(), safe=False), np.nan)
+        return np.where(np.isnan(days), _instants_of_numbers(numbers(written, "time")), days)
+    if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        return to_numpy(array.cast(pa.float64(), safe=False), np.nan)
+    return _instants_of_numbers(numbers(array, "time"))
+
+
+def _instants_of_numbers(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    size = np.abs(values)
+    return values * np.select([size < 1e11, size < 1e14, size < 1e17], [1e6, 1e3, 1.0], 1e-3)
+
+
 def times(
     column: pa.ChunkedArray | pa.Array, like: str | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None, str]:

@@ -14,6 +14,7 @@ from infrec.data import publishers
 from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import Fields, assemble, item_info, number
 from infrec.data.columns import DEFAULTS, ReadOptions
+from infrec.data.core import cut
 from infrec.data.parsing import encode
 from infrec.data.partitioned import KIND, PartitionedLog
 from infrec.data.sources import ParquetSource, Source, TableSource
@@ -22,22 +23,26 @@ from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress
 
+LATER = ("min_user", "min_item", "items_id", "items_title", "by_row")  # options for a prepared dataset, too
+
 
 def read(path: str | os.PathLike[str], options: ReadOptions, items: Any, progress: Progress) -> Fields:
     """A log from a path, of which `Interactions.read` makes one; `items`: a path or a frame about items."""
     if artifacts.kind_of(path) != KIND:
         source, about_items = sources(path, options)
-        return assemble(source, options, items_source(items) or about_items, progress)
+        return cut(assemble(source, options, items_source(items) or about_items, progress), options)
     # What counts was decided when it was prepared.
-    default = ReadOptions(by_row=options.by_row, items_id=options.items_id, items_title=options.items_title)
-    for name in (name for name in options.names() if getattr(options, name) != getattr(default, name)):
+    chosen = (name for name in options.names() if getattr(options, name) != getattr(DEFAULTS, name))
+    for name in (name for name in chosen if name not in LATER):
         raise ConfigError(
             f"{name} is given for {Path(path).name}, a prepared dataset whose rows were chosen when it "
             "was prepared; leave it out, or prepare the source again with it."
         )
     log = PartitionedLog.open(path).fields(progress)
     about = items_source(items)
-    return log if about is None else {**log, "item_info": item_info(about, log["items"], options)}
+    if about is not None:
+        log["item_info"] = item_info(about, log["items"], options)
+    return cut(log, options)
 
 
 def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tuple[Source, Source | None]:

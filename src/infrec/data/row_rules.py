@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from infrec.data import columns as col
+from infrec.data import conditions
 from infrec.data.columns import ReadOptions
-from infrec.data.parsing import encode, is_text, numbers, texts, times, whole, without_entities
+from infrec.data.conditions import Comparison
+from infrec.data.parsing import (
+    compare_text,
+    encode,
+    instants,
+    is_text,
+    numbers,
+    texts,
+    times,
+    whole,
+    without_entities,
+)
 from infrec.data.sources import Source
 from infrec.data.vocabulary import Vocabulary, from_numpy, to_numpy
 from infrec.errors import DataError
@@ -20,6 +34,7 @@ from infrec.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+ROLES = ("rating", "time", "weight")  # those that rules are about and options name
 _PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev", "1"), 1),
@@ -60,7 +75,7 @@ class Rules:
 
     def __init__(self, source: Source, options: ReadOptions) -> None:
         self.source, self.options = source, options
-        self.condition = col.Condition.parse(options.positive) if options.positive is not None else None
+        self.condition = conditions.parse(options.positive) if options.positive is not None else None
         self.roles = options.roles(source.columns, source.name, header_is_guess=source.header_is_guess)
         if col.normalised(self.roles.get("title", "")) == "name":  # of a person, more likely
             del self.roles["title"]
@@ -80,7 +95,7 @@ class Rules:
     @property
     def wanted(self) -> list[str]:
         """The columns to read."""
-        return list(dict.fromkeys([*self.roles.values(), *([self.tested] if self.tested else [])]))
+        return list(dict.fromkeys([*self.roles.values(), *self.tested.values()]))
 
     @property
     def plain(self) -> list[str]:
@@ -104,9 +119,8 @@ class Rules:
             finite = np.isfinite(numbers(table.column(roles["rating"]), "rating"))
             self._drop(~finite, "rating is not a finite number")
         columns = {"weight": self._weights(table), "part": self._parts(table), "time": self._times(table)}
-        if self.condition is not None and self.tested is not None:
-            values = numbers(table.column(self.tested), self.tested)
-            self._drop(~self.condition.holds(values), self._unwanted)
+        if self.condition is not None:
+            self._drop(~self.condition.holds(partial(self._test, table)), self._unwanted)
         kept = None if self._keep.all() else np.flatnonzero(self._keep)
         some = slice(None) if kept is None else kept
         others = {name: values[some] for name, values in columns.items() if values is not None}
@@ -157,20 +171,33 @@ class Rules:
         if rows:
             self.dropped[reason] = self.dropped.get(reason, 0) + rows
 
-    def _tested(self) -> str | None:
-        """The column that `positive` compares: a column of the file, or a role."""
-        condition, source = self.condition, self.source
-        if condition is None:
-            return None
-        if condition.column not in source.columns and condition.column in self.roles:
-            return self.roles[condition.column]
-        try:
-            return col.named(condition.column, "condition", source.columns, source.name)
-        except DataError:
-            raise DataError(
-                f"{source.name} has no column {condition.column!r} for positive={str(condition)!r}; "
-                f"it has {col.listed(source.columns)}."
-            ) from None
+    def _tested(self) -> dict[str, str]:
+        """For each column that `positive` names, the column of the source: of that name, or of that role."""
+        tested, source = {}, self.source
+        for name in sorted(self.condition.columns) if self.condition is not None else ():
+            if name not in source.columns and name in self.roles:
+                tested[name] = self.roles[name]
+                continue
+            try:
+                tested[name] = col.named(name, "condition", source.columns, source.name)
+            except DataError:
+                advice = f'; say which it is, such as `{name}="{source.columns[-1]}"`' * (name in ROLES)
+                raise DataError(
+                    f"{source.name} has no column {name!r} for positive={str(self.condition)!r}; it has "
+                    f"{col.listed(source.columns)}{advice}."
+                ) from None
+        return tested
+
+    def _test(self, table: pa.Table, comparison: Comparison) -> NDArray[np.bool_]:
+        """Where a comparison holds in a block of rows."""
+        name = self.tested[comparison.column]
+        column = table.column(name)
+        match comparison.value:
+            case str():
+                return compare_text(column, comparison.value, differs=comparison.symbol == "!=")
+            case datetime():
+                return comparison.compare(instants(column))
+        return comparison.compare(numbers(column, name))
 
     def _weights(self, table: pa.Table) -> NDArray[np.float32] | None:
         if "weight" not in self.roles:
