@@ -155,7 +155,7 @@ def _key_and_title(source: Source, options: ReadOptions, item: str | None) -> tu
         key, title = columns[0], columns[1] if len(columns) > 1 else None
     else:
         plain_id = next((column for column in columns if col.normalised(column) == "id"), None)
-        key = item if item in columns else col.find("item", columns) or plain_id
+        key = item if item is not None and item in columns else col.find("item", columns) or plain_id
         title = col.find_title([column for column in columns if column != key])
     if options.items_id is not None:
         key = col.named(options.items_id, "items_id", columns, name)

@@ -27,6 +27,7 @@ from infrec.data.parsing import (
     whole,
     without_entities,
 )
+from infrec.data.ratings import MOST, ratings_sentence
 from infrec.data.sources import Source
 from infrec.data.vocabulary import Vocabulary, from_numpy, to_numpy
 from infrec.errors import DataError
@@ -88,6 +89,7 @@ class Rules:
         col.once(self.wanted, source.columns, source.name)
         self.total = 0
         self.dropped: dict[str, int] = {}
+        self.ratings: dict[float, int] = {}  # how often each occurs, where that is to be told
         self._keep = np.ones(0, bool)
         self._time_form: str | None = None
         self._is_split: bool | None = options.by_row or None
@@ -118,6 +120,8 @@ class Rules:
         if "rating" in roles and _may_be_odd(table.column(roles["rating"])):
             finite = np.isfinite(numbers(table.column(roles["rating"]), "rating"))
             self._drop(~finite, "rating is not a finite number")
+        if self._ratings_matter:
+            self._count_ratings(table.column(roles["rating"]))
         columns = {"weight": self._weights(table), "part": self._parts(table), "time": self._times(table)}
         if self.condition is not None:
             self._drop(~self.condition.holds(partial(self._test, table)), self._unwanted)
@@ -142,6 +146,8 @@ class Rules:
                 f"{self.source.name} is not UTF-8 and was read as {self.source.encoding}; if letters look "
                 'wrong, name its encoding, such as `encoding="iso-8859-2"`'
             )
+        if sentence := ratings_sentence(self.source.name, self.ratings):
+            self.notes.append(sentence)
         if self.options.duplicates == "first":
             self._count(repeats, "repeated (user, item) pair")
         elif repeats:
@@ -156,6 +162,22 @@ class Rules:
                 self.notes.append(
                     f"{alike:,} {name} ids differ from another only in Unicode normal form; kept apart"
                 )
+
+    @property
+    def _ratings_matter(self) -> bool:
+        """Whether ratings decide nothing, though there are some: then their distribution is told."""
+        decided = self.condition is not None or "weight" in self.roles or self.source.invented
+        return "rating" in self.roles and not decided and not self.options.by_row
+
+    def _count_ratings(self, column: pa.ChunkedArray) -> None:
+        """Add a block's ratings to the distribution, as long as it can be that of a scale."""
+        if len(self.ratings) > MOST:
+            return
+        counts = whole(column).value_counts()
+        values = numbers(counts.field("values"), "rating")
+        for value, count in zip(values.tolist(), counts.field("counts").to_pylist(), strict=True):
+            if np.isfinite(value):
+                self.ratings[value] = self.ratings.get(value, 0) + count
 
     @property
     def _unwanted(self) -> str:
