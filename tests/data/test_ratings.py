@@ -37,8 +37,8 @@ def test_the_distribution_is_told(tmp_path: Path) -> None:
     path.write_text("user,item,rating\n" + "".join(f"{n},{n % 7},{r}\n" for n, r in enumerate(rows)))
     log = Interactions.read(path)
     assert log.report is not None and log.report.notes == (
-        "every rating in log.csv counts as an interaction, the lowest too (0.5: 10 %, 3: 40 %, 4: 30 %, 5: 20 %); "
-        'for the good ones alone, 50 % of the rows, use `positive="rating >= 4"`',
+        "every rating in log.csv counts as an interaction, the lowest too (0.5: 10 %, 3: 40 %, 4: 30 %, "
+        '5: 20 %); for the good ones alone, 50 % of the rows, use `positive="rating >= 4"`',
     )
     for options in ({"positive": "rating >= 1"}, {"weight": "rating"}, {"by_row": True}):
         chosen = Interactions.read(path, **options)

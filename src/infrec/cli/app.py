@@ -22,6 +22,7 @@ from infrec.cli import (
     evaluate,
     export,
     fit,
+    init,
     interrupts,
     recommend,
     reproduce,
@@ -73,7 +74,7 @@ def _root(
 
 app.command()(demo.demo)
 for command in (
-    *(fit.fit, recommend.recommend, evaluate.evaluate, distill.distill, sample.sample),
+    *(init.init, fit.fit, recommend.recommend, evaluate.evaluate, distill.distill, sample.sample),
     *(audit.audit, export.export, reproduce.reproduce),
 ):
     app.command()(answers(command))

@@ -137,6 +137,7 @@ def prepare(
     from infrec.data.partitioned import PartitionedLog
     from infrec.data.read import items_source
 
+    reading = reading.for_data(source)
     with console.bars() as progress:
         rows, about_items = find_sources(source, reading, progress)
         about_items = items_source(reading.items) or about_items

@@ -14,12 +14,13 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from infrec import machine, models
-from infrec.cli import console
+from infrec.cli import config, console
 from infrec.data.columns import ReadOptions
 from infrec.progress import Progress, silent
 from infrec.settings import Kind, setting
@@ -220,10 +221,26 @@ class Reading(ReadOptions):
     """How DATA is to be read, as a command's options say."""
 
     items: str | None = setting(None, "a table about items with their titles, joined on the item")
+    config: str | None = setting(None, "where these options stand (default: infrec.toml beside DATA)")
 
-    def load(self, data: str, progress: Progress = silent, *, by_row: bool = False) -> Interactions:
+    def given(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        own = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        return {name: value for name, (value, default) in own.items() if value != default}
+
+    def for_data(self, data: str) -> Reading:
+        """These options, and for those that are not given what infrec.toml says about the data."""
+        written = config.options_of(data, self.config)
+        Reading.check_names(written, config.NAME)
+        given = {name: value for name, value in self.given().items() if name != "config"}
+        return Reading(**{**written, **given})
+
+    def load(
+        self, data: str, progress: Progress = silent, *, by_row: bool = False, noted: bool = True
+    ) -> Interactions:
         """Read DATA as its options say, and tell what was counted and what was not.
 
+        noted: tell it.
         by_row: judge every row by itself alone, as ε and δ need.
         What `infrec distill` or `infrec sample` wrote is read as what it is, whatever the options.
         """
@@ -234,17 +251,21 @@ class Reading(ReadOptions):
             from infrec.data import Summary
 
             return Summary.load(data)
-        log = datasets.load(data, progress=progress, **self.to_dict() | {"by_row": by_row})
-        for line in report_lines(log.report):
+        chosen = self.for_data(data)
+        options = {**chosen.given(), "by_row": by_row or chosen.by_row}
+        log = datasets.load(data, progress=progress, **options)
+        written = {name: value for name, value in chosen.given().items() if name not in self.given()}
+        if noted and written:
+            console.note(
+                f"{Path(data).name} is read as {config.NAME} says: {shlex.join(as_options(written))}"
+            )
+        for line in report_lines(log.report) if noted else ():
             console.note(line)
         return log
 
     def again(self, data: str, seed: int) -> str:
         """DATA in the words of a next command that is to read and split it in the same way."""
-        words = [data]
-        for each in fields(self):
-            if (value := getattr(self, each.name)) != each.default:
-                words += as_options({each.name: value})
+        words = [data, *as_options(self.given())]
         return shlex.join([*words, *([] if seed == 42 else ["--seed", str(seed)])])
 
 
@@ -267,6 +288,7 @@ reads_data = with_settings(
     delimiter=Shown("TEXT"),
     no_header=Shown(),
     strict=Shown(),
+    config=Shown("FILE"),
     panel=_DATA,
 )
 

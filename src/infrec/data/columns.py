@@ -20,7 +20,8 @@ _NAMES = {
     "item": "item itemid iid items movie movieid film filmid asin parentasin product productid book bookid "
     "isbn track trackid song songid artist artistid business businessid game gameid appid article articleid "
     "newsid animeid sku",
-    "rating": "rating ratings score stars star starrating overall userrating bookrating movierating filmrating",
+    "rating": "rating ratings score stars star starrating overall userrating bookrating movierating "
+    "filmrating",
     "time": "timestamp time datetime date ts unixreviewtime reviewtime createdat ratedat eventtime timerank",
     "weight": "weight weights",
     "split": "split",

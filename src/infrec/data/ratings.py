@@ -39,12 +39,9 @@ def ratings_sentence(source: str, counts: Mapping[float, int]) -> str | None:
         parts.insert(3, "…")
     least = float(rule.rpartition(" ")[2])
     good = sum(percent[value] for value in values if value >= least)
-    zero = (
-        "; 0 may mean that no rating was given"
-        if values[0] == 0 and percent[0] > 20 < len(values) * 5
-        else ""
-    )
+    if values[0] == 0 and len(values) > 4 and percent[0] > 100 / len(values):
+        parts.append("where 0 may mean that no rating was given")
     return (
-        f"every rating in {source} counts as an interaction, the lowest too ({', '.join(parts)}{zero}); for the "
+        f"every rating in {source} counts as an interaction, the lowest too ({', '.join(parts)}); for the "
         f'good ones alone, {good:.0f} % of the rows, use `positive="{rule}"`'
     )

@@ -52,9 +52,9 @@ class TextSource(Source):
         self.notes: list[str] = []
         head, whole = self._head()
         blank, lines = _first_lines(head, whole, name)
-        self._delimiter = _delimiter(options.delimiter, lines, name)
-        self._quotes = self._delimiter != "::"
-        rows = [_fields(line, self._delimiter) for line in lines]
+        self.delimiter = _delimiter(options.delimiter, lines, name)
+        self._quotes = self.delimiter != "::"
+        rows = [_fields(line, self.delimiter) for line in lines]
         wanted = [str(column) for column in options.columns.values()]
         self.has_header = header is None and not options.no_header and _has_header(rows, wanted)
         self._skip = blank + 1 if self.has_header else 0
@@ -75,7 +75,7 @@ class TextSource(Source):
                     f"the first line of {name} ({listed(rows[0], 4)}) was taken as its header, not as a row; "
                     "if it is a row, use `no_header=True`"
                 )
-        self._runs = self._delimiter == " " and any("  " in line for line in lines)
+        self._runs = self.delimiter == " " and any("  " in line for line in lines)
         self._escapes = self._quotes and '"' in "".join(lines) and self._has_escaped_quotes()
 
     def _stream(self) -> tuple[BinaryIO, Utf8]:
@@ -94,7 +94,7 @@ class TextSource(Source):
 
     def _has_escaped_quotes(self) -> bool:
         r"""Whether quotes in values are written `\"`: where no quoted value ends, one stands."""
-        inside = re.compile(rb'\\"[^"\r\n' + re.escape(self._delimiter.encode()) + b"]")
+        inside = re.compile(rb'\\"[^"\r\n' + re.escape(self.delimiter.encode()) + b"]")
         try:
             with self._stream()[0] as stream:
                 return inside.search(stream.read(ESCAPES)) is not None
@@ -132,7 +132,7 @@ class TextSource(Source):
         self, stream: Any, columns: Sequence[str], plain: Sequence[str], skipped: _Skipped
     ) -> tuple[Any, Any]:
         """A stream that pyarrow can read, and how it is to do so."""
-        delimiter = self._delimiter
+        delimiter = self.delimiter
         if delimiter == "::":
             stream, delimiter = _Changed(stream, _one_byte_delimiter), UNIT
         elif self._runs:
