@@ -45,6 +45,21 @@ def test_the_distribution_is_told(tmp_path: Path) -> None:
         assert chosen.report is not None and chosen.report.notes == ()
 
 
+def test_counts_are_offered_as_weights(tmp_path: Path) -> None:
+    path = tmp_path / "plays.tsv"
+    path.write_text("userID\tartistID\tplays\n1\t5\t13\n1\t6\t1\n2\t5\t2\n")
+    log = Interactions.read(path)
+    assert log.report is not None and not log.weighted
+    (note,) = log.report.notes
+    assert 'positive="plays >= 3"' in note and 'weight="plays"' in note
+    weighted = Interactions.read(path, weight="plays")
+    assert weighted.matrix.toarray().tolist() == [[13, 1], [2, 0]]
+    chosen = Interactions.read(path, positive="plays >= 3")
+    assert chosen.n_interactions == 1
+    for log in (weighted, chosen):
+        assert log.report is not None and log.report.notes == ()
+
+
 def test_zeros_that_may_be_no_ratings() -> None:
     counts = {float(value): 10 for value in range(1, 11)}
     assert "no rating was given" in str(ratings_sentence("log", {**counts, 0.0: 90}))

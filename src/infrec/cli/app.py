@@ -30,7 +30,8 @@ from infrec.cli import (
     serve,
 )
 from infrec.cli.interrupts import INTERRUPTED
-from infrec.cli.options import answers, in_words_of_the_command_line, next_command, option
+from infrec.cli.options import answers, option
+from infrec.cli.spelling import in_words_of_the_command_line, next_command
 from infrec.errors import ConfigError, InfrecError
 
 DONE, FAILED, USAGE = 0, 1, 2

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import config, console
-from infrec.cli.options import Answer, Reading, advised, argument, reads_data, report_lines
+from infrec.cli.options import Answer, Reading, argument, reads_data, report_lines
+from infrec.cli.spelling import advised
 from infrec.errors import InfrecError
 from infrec.progress import Progress
 
@@ -92,7 +93,8 @@ def _understood(
     notes = report_lines(log.report)
     if chosen.positive is None and log.report is not None:
         proposals = (one for note in log.report.notes for one in advised(note))
-        if rule := next((one["positive"] for one in proposals if "positive" in one), None):
+        rules_of_ratings = (str(one["positive"]) for one in proposals if "positive" in one)
+        if rule := next((one for one in rules_of_ratings if one.startswith("rating ")), None):
             options["positive"] = rule
     if chosen.items is None and log.titles is None and (items := _items_beside(Path(file), log, rules.roles)):
         options["items"] = str(items)

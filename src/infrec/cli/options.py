@@ -6,11 +6,9 @@ A command that `reads_data` has all the data options and receives one `Reading`.
 
 from __future__ import annotations
 
-import ast
 import difflib
 import functools
 import inspect
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -21,6 +19,7 @@ import typer
 
 from infrec import machine, models
 from infrec.cli import config, console
+from infrec.cli.spelling import as_options, in_words_of_the_command_line
 from infrec.data.columns import ReadOptions
 from infrec.progress import Progress, silent
 from infrec.settings import Kind, setting
@@ -54,8 +53,8 @@ Data = Annotated[
     str,
     argument(
         "DATA",
-        "A file (CSV, TSV, .dat, Parquet; also gzipped), a directory of Parquet, or a name from "
-        "[bold]infrec datasets list[/].",
+        "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet, an address "
+        "such as https://…, or a name from [bold]infrec datasets list[/].",
     ),
 ]
 Seed = Annotated[int, option("--seed", "Seed of everything random.", _DATA, min=0)]
@@ -337,54 +336,6 @@ class Source:
             return summary
         rule = {"share": self.set_aside, "seed": self.seed}
         return replace(summary, about={**summary.about, "set_aside": rule})
-
-
-def as_options(values: Mapping[str, object]) -> list[str]:
-    """Options of reading as words of a command line."""
-    words: list[str] = []
-    for name, value in values.items():
-        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return words
-
-
-_IN_PYTHON = re.compile(r"`([a-z_]+=[^`]*)`")
-
-
-def advised(text: str) -> list[dict[str, object]]:
-    """The options of reading that a text advises, each of its proposals by itself: `` `user="who"` ``."""
-    proposals = []
-    for written in _IN_PYTHON.findall(text):
-        try:
-            call = ast.parse(f"read({written})", mode="eval").body
-            values = {str(one.arg): ast.literal_eval(one.value) for one in getattr(call, "keywords", ())}
-        except (SyntaxError, ValueError):
-            continue
-        proposals += [values] if values.keys() <= set(Reading.names()) else []
-    return proposals
-
-
-def in_words_of_the_command_line(text: str) -> str:
-    """A sentence that names options as Python has them, with those of a command instead."""
-
-    def spelled(match: re.Match[str]) -> str:
-        return "".join(shlex.join(as_options(values)) for values in advised(match[0])) or match[0]
-
-    return _IN_PYTHON.sub(spelled, text)
-
-
-def next_command(argv: Sequence[str], text: str) -> str | None:
-    """The command line with what a text advises first; None where it advises nothing."""
-    proposals = advised(text)
-    if not proposals:
-        return None
-    words = list(argv)
-    for name, value in proposals[0].items():
-        flag = as_options({name: True})[0]
-        if flag in words:
-            at = words.index(flag)
-            del words[at : at + (1 if value is True else 2)]
-        words += as_options({name: value})
-    return shlex.join(["infrec", *words])
 
 
 def report_lines(report: ReadReport | None) -> list[str]:

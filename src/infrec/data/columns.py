@@ -24,6 +24,8 @@ _NAMES = {
     "filmrating",
     "time": "timestamp time datetime date ts unixreviewtime reviewtime createdat ratedat eventtime timerank",
     "weight": "weight weights",
+    "count": "plays playcount playscount count counts listens listencount clicks views viewcount purchases "
+    "quantity hours hoursplayed minutes",
     "split": "split",
     "title": "title name movietitle booktitle songtitle tracktitle gametitle itemtitle producttitle itemname "
     "moviename bookname songname trackname artistname gamename productname headline",

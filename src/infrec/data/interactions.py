@@ -68,8 +68,8 @@ class Interactions:
     def read(
         cls, path: Any, *, items: Any = None, progress: Progress = silent, **options: Any
     ) -> Interactions:
-        """Read a file or a folder: delimited text (also compressed), Parquet, a publisher's folder or zip, a
-        prepared dataset.
+        """Read a file or a folder: delimited text or JSON Lines (also compressed), Parquet, a publisher's
+        folder or zip, a prepared dataset; here, or at an address such as https://… or s3://….
 
         A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
 

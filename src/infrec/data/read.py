@@ -15,8 +15,10 @@ from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import Fields, assemble, item_info, number
 from infrec.data.columns import DEFAULTS, ReadOptions
 from infrec.data.core import cut
+from infrec.data.json_lines import JsonLinesSource, is_json_lines
 from infrec.data.parsing import encode
 from infrec.data.partitioned import KIND, PartitionedLog
+from infrec.data.remote import is_remote, local_copy
 from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.data.text import TextSource
 from infrec.data.vocabulary import Vocabulary
@@ -28,6 +30,7 @@ LATER = ("min_user", "min_item", "items_id", "items_title", "by_row")  # options
 
 def read(path: str | os.PathLike[str], options: ReadOptions, items: Any, progress: Progress) -> Fields:
     """A log from a path, of which `Interactions.read` makes one; `items`: a path or a frame about items."""
+    path = local_copy(os.fspath(path)) if is_remote(path) else path
     if artifacts.kind_of(path) != KIND:
         source, about_items = sources(path, options)
         return cut(assemble(source, options, items_source(items) or about_items, progress), options)
@@ -49,7 +52,7 @@ def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tu
     """The rows at a path, and what lies beside them about items."""
     if not os.fspath(path):  # pathlib would take it for the current directory
         raise DataError("the path is empty; expected a file, a directory or the name of a dataset.")
-    path = Path(path).expanduser()
+    path = local_copy(os.fspath(path)) if is_remote(path) else Path(path).expanduser()
     if not path.exists():
         raise _missing(path)
     if artifacts.kind_of(path) == KIND:
@@ -72,6 +75,8 @@ def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tu
         return pair
     if (ratings := publishers.one_file(path, start)) is not None:
         return ratings, None
+    if is_json_lines(path.name, start):
+        return JsonLinesSource(lambda: path.open("rb"), path.name), None
     return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, options), None
 
 

@@ -84,6 +84,8 @@ class Rules:
         if col.normalised(self.roles.get("time", "")) == "timerank":
             self.notes.append("time is each user's own order (time_rank), not comparable between users")
         self.tested = self._tested()
+        if "count" in self.roles:
+            self._note_count(self.roles.pop("count"))
         if options.by_row:  # whether a time can be read depends on the form that most times have
             self.roles.pop("time", None)
         col.once(self.wanted, source.columns, source.name)
@@ -168,6 +170,16 @@ class Rules:
         """Whether ratings decide nothing, though there are some: then their distribution is told."""
         decided = self.condition is not None or "weight" in self.roles or self.source.invented
         return "rating" in self.roles and not decided and not self.options.by_row
+
+    def _note_count(self, column: str) -> None:
+        """Say what can be done with a column of counts, where nothing is."""
+        if column not in {*self.tested.values(), *self.roles.values()} and "weight" not in self.roles:
+            name = column if column.isidentifier() else "count"
+            self.notes.append(
+                f"{column!r} looks like counts, which are not used: each row is an interaction like any "
+                f'other; leave out the few with `positive="{name} >= 3"`, or keep them as weights with '
+                f'`weight="{column}"`'
+            )
 
     def _count_ratings(self, column: pa.ChunkedArray) -> None:
         """Add a block's ratings to the distribution, as long as it can be that of a scale."""

@@ -48,7 +48,7 @@ class TextSource(Source):
         """header: the columns of a file that is known to have no header line."""
         self.name = name
         self._encoding = options.encoding and known_encoding(options.encoding)
-        self._open = lambda: _decompressed(open_bytes(), name)
+        self._open = lambda: decompressed(open_bytes(), name)
         self.notes: list[str] = []
         head, whole = self._head()
         blank, lines = _first_lines(head, whole, name)
@@ -89,7 +89,7 @@ class TextSource(Source):
             with self._stream()[0] as stream:
                 head = stream.read(HEAD + 1)
         except (OSError, EOFError, UnicodeError) as error:
-            raise _explain(error, self.name) from None
+            raise explain(error, self.name) from None
         return head[:HEAD], len(head) <= HEAD
 
     def _has_escaped_quotes(self) -> bool:
@@ -99,7 +99,7 @@ class TextSource(Source):
             with self._stream()[0] as stream:
                 return inside.search(stream.read(ESCAPES)) is not None
         except (OSError, EOFError, UnicodeError) as error:
-            raise _explain(error, self.name) from None
+            raise explain(error, self.name) from None
 
     def tables(
         self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
@@ -117,7 +117,7 @@ class TextSource(Source):
                 for table in grouped(reader, rows):
                     yield table, skipped.since_asked()
         except (pa.ArrowInvalid, OSError, EOFError, UnicodeError) as error:
-            raise _explain(error, self.name) from None
+            raise explain(error, self.name) from None
         finally:
             stream.close()
         self._keep_encoding(seen)
@@ -194,7 +194,8 @@ def _first_lines(head: bytes, whole: bool, name: str) -> tuple[int, list[str]]:
     return full[0], [lines[number] for number in full[:50]]
 
 
-def _explain(error: BaseException, name: str) -> DataError:
+def explain(error: BaseException, name: str) -> DataError:
+    """An error met while a text was read, in one sentence."""
     text = str(error)
     if isinstance(error, PermissionError):
         return DataError(f"{name} may not be read; check its permissions.")
@@ -215,8 +216,8 @@ def _explain(error: BaseException, name: str) -> DataError:
     return DataError(f"{name} cannot be read as delimited text ({first_line(error)}).")
 
 
-def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
-    """By its first bytes, whatever its name says."""
+def decompressed(raw: BinaryIO, name: str) -> BinaryIO:
+    """A file's bytes unpacked; how they are packed is seen from the first ones, whatever its name says."""
     start = raw.read(4)
     raw.seek(0)
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
@@ -228,7 +229,7 @@ def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
 
 
 def _delimiter(given: str | None, lines: Sequence[str], name: str) -> str:
-    """What stands between fields: what is given, or what cuts most lines into equally many, and into most."""
+    """The given separator of fields, or that which cuts most lines into equally many, and into most."""
     if given is not None:
         delimiter = NAMED_DELIMITERS.get(given.lower(), given)
         if delimiter != "::" and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
