@@ -246,7 +246,7 @@ def test_the_dataset(tmp_path: Path) -> None:
         ("r.csv", b"user,item\n", "header but no rows|no rows"),
         ("r.csv", b"user,item\n,\n,\n", "none of the 2 rows"),
         ("r.csv.gz", gzip.compress(b"user,item\n" + b"1,2\n" * 90_000, mtime=0)[:200], "cut off or damaged"),
-        ("r.csv", b"user,item\n1,\xff\xfe\n", "not UTF-8"),
+        ("r.csv", b"user,item\n\xc3\xa9\xc3\xa9,\xff\n", "no utf-8 text"),
         ("r.parquet", b"PAR1 cut off", "cannot be read as Parquet"),
     ],
 )

@@ -16,8 +16,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infrec.data import Interactions
-from infrec.data.columns import Condition
+from infrec.data import Interactions, conditions
 from infrec.data.read import sources
 from infrec.errors import ConfigError, DataError
 
@@ -78,9 +77,9 @@ def test_line_breaks_in_quotes_where_a_block_ends(tmp_path: Path) -> None:
 def test_positions_and_a_header_of_unknown_names(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("who,what\na,1\nb,2\n")
-    assert Interactions.read(path, user=0, item=1).users.ids.to_pylist() == ["a", "b"]
+    assert Interactions.read(path, user=1, item=2).users.ids.to_pylist() == ["a", "b"]
     path.write_text("who,what\na,x\nb,2\n")  # nothing tells this first line from a row
-    assert Interactions.read(path, user=0, item=1).n_users == 3
+    assert Interactions.read(path, user=1, item=2).n_users == 3
 
 
 @pytest.mark.parametrize(
@@ -212,6 +211,12 @@ def test_csr_is_copied_and_checked() -> None:
         ("timestamp < 76", 3),
         ("`rating` = 5", 1),
         ("Rating <= 2e0", 2),
+        ("rating >= 4 or timestamp < 55", 3),
+        ("rating >= 4 and timestamp > 100 or item = 20", 2),
+        ("rating >= 4 and (timestamp > 100 or item = 20)", 1),
+        ("rating >= 4 AND time > 1970-01-01T00:02", 1),
+        ("time = 1970-01-01T00:01:15Z or user == '3'", 3),
+        ("user != '3' and rating > 2.5", 3),
     ],
 )
 def test_positive(positive: str, kept: int) -> None:
@@ -223,11 +228,31 @@ def test_positive(positive: str, kept: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["rating", ">= 4", "rating >= four", "__import__('os')", "rating >= 4 or 1", "rating > 1.2.3"]
+    "text",
+    [
+        "rating",
+        ">= 4",
+        "rating >= four",
+        "__import__('os')",
+        "rating >= 4 or 1",
+        "rating > 1.2.3",
+        "",
+        "a = 1 b = 2",
+        "rating >= 4 and",
+        "or rating > 1",
+        "(rating > 1",
+        "rating > 1)",
+        "time > 2020-13-01",
+        "rating >= 'a'",
+        "rating > 1 and and rating > 2",
+        "not rating > 1",
+        "(" * 99 + "a > 1" + ")" * 99,
+        "time > 2020-01-01T99:00",
+    ],
 )
 def test_positive_is_not_a_language(text: str) -> None:
-    with pytest.raises(ConfigError, match="rating >= 4"):
-        Condition.parse(text)
+    with pytest.raises(ConfigError, match=r"rating >= 4|in quotes"):
+        conditions.parse(text)
 
 
 def test_positive_on_a_missing_column() -> None:
@@ -309,9 +334,9 @@ def test_columns_by_name_and_position(tmp_path: Path) -> None:
     log = Interactions.read(tmp_path / "a.csv", user="wer", item="was", time="wann")
     assert log.users.ids.to_pylist() == ["x", "z"] and log.time is not None
     (tmp_path / "b.csv").write_text("9,a,1\n8,b,1\n")
-    assert Interactions.read(tmp_path / "b.csv", user=1, item=0).users.ids.to_pylist() == ["a", "b"]
+    assert Interactions.read(tmp_path / "b.csv", user=2, item=1).users.ids.to_pylist() == ["a", "b"]
     (tmp_path / "c.csv").write_text("ann,heat\nbob,alien\n")  # no header, no number
-    assert Interactions.read(tmp_path / "c.csv", user="0", item="1").users.ids.to_pylist() == ["ann", "bob"]
+    assert Interactions.read(tmp_path / "c.csv", user="1", item="2").users.ids.to_pylist() == ["ann", "bob"]
     with pytest.raises(DataError, match="no column 'nobody'"):
         Interactions.read(tmp_path / "a.csv", user="nobody", item="was")
 

@@ -22,6 +22,7 @@ from infrec.cli import (
     evaluate,
     export,
     fit,
+    init,
     interrupts,
     recommend,
     reproduce,
@@ -30,6 +31,7 @@ from infrec.cli import (
 )
 from infrec.cli.interrupts import INTERRUPTED
 from infrec.cli.options import answers, option
+from infrec.cli.spelling import in_words_of_the_command_line, next_command
 from infrec.errors import ConfigError, InfrecError
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -73,7 +75,7 @@ def _root(
 
 app.command()(demo.demo)
 for command in (
-    *(fit.fit, recommend.recommend, evaluate.evaluate, distill.distill, sample.sample),
+    *(init.init, fit.fit, recommend.recommend, evaluate.evaluate, distill.distill, sample.sample),
     *(audit.audit, export.export, reproduce.reproduce),
 ):
     app.command()(answers(command))
@@ -84,7 +86,6 @@ app.add_typer(datasets.app, name="datasets")
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; returns its exit code. A traceback is shown only when INFREC_DEBUG is set."""
-    as_json = "--json" in argv
     console.begin()
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -101,13 +102,17 @@ def run(argv: Sequence[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE
         except (Exception, KeyboardInterrupt) as error:
-            return _fail(error, as_json)
+            return _fail(error, argv)
 
 
-def _fail(error: BaseException, as_json: bool) -> int:
+def _fail(error: BaseException, argv: Sequence[str]) -> int:
     """Print the error as a sentence, or as JSON; its exit code."""
+    as_json = "--json" in argv
     interrupted = interrupts.end()
     code, message = _explained(error, as_json)
+    if isinstance(error, InfrecError):
+        advice = next_command(argv, message)
+        message = in_words_of_the_command_line(message) + (f" Try: {advice}" if advice else "")
     kind = "UsageError" if isinstance(error, UsageError) else type(error).__name__
     if code != INTERRUPTED and os.environ.get("INFREC_DEBUG"):
         traceback.print_exception(error, file=sys.stderr)

@@ -135,9 +135,12 @@ def prepare(
     from infrec.data import partition_writer as preparing
     from infrec.data.datasets import find_sources
     from infrec.data.partitioned import PartitionedLog
+    from infrec.data.read import items_source
 
+    reading = reading.for_data(source)
     with console.bars() as progress:
         rows, about_items = find_sources(source, reading, progress)
+        about_items = items_source(reading.items) or about_items
         needed = preparing.memory_needed(text=rows.from_text)
         machine.require_memory(needed, "preparing a dataset", "close other programs")
         preparing.prepare(rows, out, reading, about_items, progress=progress)

@@ -12,12 +12,14 @@ import inspect
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from infrec import machine, models
-from infrec.cli import console
+from infrec.cli import config, console
+from infrec.cli.spelling import as_options, in_words_of_the_command_line
 from infrec.data.columns import ReadOptions
 from infrec.progress import Progress, silent
 from infrec.settings import Kind, setting
@@ -51,8 +53,8 @@ Data = Annotated[
     str,
     argument(
         "DATA",
-        "A file (CSV, TSV, .dat, Parquet; also gzipped), a directory of Parquet, or a name from "
-        "[bold]infrec datasets list[/].",
+        "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet, an address "
+        "such as https://…, or a name from [bold]infrec datasets list[/].",
     ),
 ]
 Seed = Annotated[int, option("--seed", "Seed of everything random.", _DATA, min=0)]
@@ -217,9 +219,27 @@ def _option_type(kind: Kind) -> Any:
 class Reading(ReadOptions):
     """How DATA is to be read, as a command's options say."""
 
-    def load(self, data: str, progress: Progress = silent, *, by_row: bool = False) -> Interactions:
+    items: str | None = setting(None, "a table about items with their titles, joined on the item")
+    config: str | None = setting(None, "where these options stand (default: infrec.toml beside DATA)")
+
+    def given(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        own = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
+        return {name: value for name, (value, default) in own.items() if value != default}
+
+    def for_data(self, data: str) -> Reading:
+        """These options, and for those that are not given what infrec.toml says about the data."""
+        written = config.options_of(data, self.config)
+        Reading.check_names(written, config.NAME)
+        given = {name: value for name, value in self.given().items() if name != "config"}
+        return Reading(**{**written, **given})
+
+    def load(
+        self, data: str, progress: Progress = silent, *, by_row: bool = False, noted: bool = True
+    ) -> Interactions:
         """Read DATA as its options say, and tell what was counted and what was not.
 
+        noted: tell it.
         by_row: judge every row by itself alone, as ε and δ need.
         What `infrec distill` or `infrec sample` wrote is read as what it is, whatever the options.
         """
@@ -230,17 +250,21 @@ class Reading(ReadOptions):
             from infrec.data import Summary
 
             return Summary.load(data)
-        log = datasets.load(data, progress=progress, **self.to_dict() | {"by_row": by_row})
-        for line in report_lines(log.report):
+        chosen = self.for_data(data)
+        options = {**chosen.given(), "by_row": by_row or chosen.by_row}
+        log = datasets.load(data, progress=progress, **options)
+        written = {name: value for name, value in chosen.given().items() if name not in self.given()}
+        if noted and written:
+            console.note(
+                f"{Path(data).name} is read as {config.NAME} says: {shlex.join(as_options(written))}"
+            )
+        for line in report_lines(log.report) if noted else ():
             console.note(line)
         return log
 
     def again(self, data: str, seed: int) -> str:
         """DATA in the words of a next command that is to read and split it in the same way."""
-        words = [data]
-        for each in fields(self):
-            if (value := getattr(self, each.name)) != each.default:
-                words += [f"--{each.name}", *([] if value is True else [str(value)])]
+        words = [data, *as_options(self.given())]
         return shlex.join([*words, *([] if seed == 42 else ["--seed", str(seed)])])
 
 
@@ -251,9 +275,19 @@ reads_data = with_settings(
     item=Shown("COLUMN"),
     rating=Shown("COLUMN"),
     time=Shown("COLUMN"),
+    weight=Shown("COLUMN"),
     positive=Shown("RULE"),
     duplicates=Shown(),
+    min_user=Shown("N"),
+    min_item=Shown("N"),
+    items=Shown("FILE"),
+    items_id=Shown("COLUMN"),
+    items_title=Shown("COLUMN"),
+    encoding=Shown("NAME"),
+    delimiter=Shown("TEXT"),
+    no_header=Shown(),
     strict=Shown(),
+    config=Shown("FILE"),
     panel=_DATA,
 )
 
@@ -312,7 +346,8 @@ def report_lines(report: ReadReport | None) -> list[str]:
     counted = (
         f"{report.source}: {report.kept:,} of {report.rows:,} rows count as interactions; not: {dropped}."
     )
-    return ([counted] if dropped else []) + [str(text) for text in report.notes]
+    notes = [in_words_of_the_command_line(text) for text in report.notes]
+    return ([counted] if dropped else []) + notes
 
 
 # ---- several processes -------------------------------------------------------------------------------------

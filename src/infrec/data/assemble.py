@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from infrec.data import columns as col
-from infrec.data.columns import Duplicates, ReadOptions
-from infrec.data.parsing import decoded, is_text, texts, whole
+from infrec.data.columns import DEFAULTS, Duplicates, ReadOptions
+from infrec.data.parsing import decoded, is_text, texts, whole, without_entities
 from infrec.data.row_rules import Rules
 from infrec.data.sources import Source
 from infrec.data.vocabulary import Vocabulary, constant, from_numpy, to_numpy
@@ -78,7 +78,7 @@ def assemble(
     if items is None:
         info = rows.info(columns, shape[1])
     else:
-        info = item_info(items, item_ids, options.item, rules.notes)
+        info = item_info(items, item_ids, options, rules.notes, item=rules.roles["item"])
     order = by_user_and_item(users, columns, shape)
     users, columns = users[order], columns[order]
     weight, part = (rows.others[name][order] if name in rows.others else None for name in ("weight", "part"))
@@ -104,34 +104,69 @@ def assemble(
 
 
 def item_info(
-    source: Source, vocabulary: Vocabulary, item: str | int | None = None, notes: list[str] | None = None
+    source: Source,
+    vocabulary: Vocabulary,
+    options: ReadOptions = DEFAULTS,
+    notes: list[str] | None = None,
+    *,
+    item: str | None = None,
 ) -> pa.Table:
-    """Facts from a table of items about each item of a vocabulary; null where there are none."""
-    given = item if item in source.columns else None
-    key = str(given) if given is not None else col.find("item", source.columns)
-    if key is None:
-        raise DataError(
-            f"{source.name} has no column recognised as the item; it has {col.listed(source.columns)}."
-        )
+    """Facts from a table of items about each item of a vocabulary; null where there are none.
+
+    item: the log's column of item ids, whose name that of the table may have too.
+    """
+    key, title = _key_and_title(source, options, item)
     col.once(source.columns, source.columns, source.name)
-    table, _ = next(source.tables(source.columns, plain=source.columns))
+    table, ragged = next(source.tables(source.columns, plain=source.columns))
     listed = Vocabulary.of(whole(table.column(key)))
     at = listed.positions(vocabulary.ids) if len(listed) else np.full(len(vocabulary), -1, np.int64)
     known = pc.greater_equal(from_numpy(at), constant(0, pa.int64()))
     rows = pc.if_else(known, from_numpy(at), pa.nulls(1, pa.int64())[0])
-    named = {col.find(role, source.columns): role for role in ("title", "genres")}
+    roles = {title: "title", col.find("genres", source.columns): "genres"}
     out: dict[str, pa.Array] = {}
     for name in source.columns:
         if name != key:
             values = decoded(whole(table.column(name)))
-            readable = name in named or is_text(values.type)
-            out[named.get(name) or name] = (texts(values) if readable else values).take(rows)
+            readable = name in roles or is_text(values.type)
+            taken = (texts(values) if readable else values).take(rows)
+            out[roles.get(name) or name] = without_entities(taken) if readable else taken
     if notes is not None:
+        if source.encoding is not None:
+            notes.append(f"{source.name} is not UTF-8 and was read as {source.encoding}")
+        if ragged:
+            notes.append(
+                f"{ragged:,} rows of {source.name} have too many or too few fields and were left out"
+            )
         if silent_items := int((vocabulary.positions(listed.ids) < 0).sum()) if len(listed) else 0:
             notes.append(f"{silent_items:,} items of {source.name} have no interaction")
         if unknown := int((at < 0).sum()):
-            notes.append(f"{unknown:,} items are not in {source.name}")
+            all_of_them = unknown == len(at)
+            advice = (
+                f"; its ids were looked for in {key!r}: name another column, `items_id=...`" * all_of_them
+            )
+            notes.append(f"{unknown:,} items are not in {source.name}{advice}")
     return pa.table(out)
+
+
+def _key_and_title(source: Source, options: ReadOptions, item: str | None) -> tuple[str, str | None]:
+    """The columns of a table about items that have the ids and the titles, given or recognised."""
+    columns, name = source.columns, source.name
+    if not source.has_header:
+        key, title = columns[0], columns[1] if len(columns) > 1 else None
+    else:
+        plain_id = next((column for column in columns if col.normalised(column) == "id"), None)
+        key = item if item is not None and item in columns else col.find("item", columns) or plain_id
+        title = col.find_title([column for column in columns if column != key])
+    if options.items_id is not None:
+        key = col.named(options.items_id, "items_id", columns, name)
+    if options.items_title is not None:
+        title = col.named(options.items_title, "items_title", columns, name)
+    if key is None:
+        raise DataError(
+            f"{name} has no column recognised as the item; it has {col.listed(columns)}: name one, such as "
+            f'`items_id="{columns[0]}"`.'
+        )
+    return key, title
 
 
 def number(codes: NDArray[np.integer], ids: pa.Array) -> tuple[NDArray[np.int32], Vocabulary]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import operator
+import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from infrec.errors import ConfigError, DataError
 from infrec.settings import Settings, setting
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Duplicates = Literal["first", "sum"]
 
@@ -24,37 +20,54 @@ _NAMES = {
     "item": "item itemid iid items movie movieid film filmid asin parentasin product productid book bookid "
     "isbn track trackid song songid artist artistid business businessid game gameid appid article articleid "
     "newsid animeid sku",
-    "rating": "rating ratings score stars star starrating overall userrating",
+    "rating": "rating ratings score stars star starrating overall userrating bookrating movierating "
+    "filmrating",
     "time": "timestamp time datetime date ts unixreviewtime reviewtime createdat ratedat eventtime timerank",
     "weight": "weight weights",
+    "count": "plays playcount playscount count counts listens listencount clicks views viewcount purchases "
+    "quantity hours hoursplayed minutes",
     "split": "split",
-    "title": "title name movietitle itemtitle itemname productname",
+    "title": "title name movietitle booktitle songtitle tracktitle gametitle itemtitle producttitle itemname "
+    "moviename bookname songname trackname artistname gamename productname headline",
     "genres": "genres genre categories category",
 }
 ALIASES: Mapping[str, Sequence[str]] = {role: names.split() for role, names in _NAMES.items()}
-
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "=": operator.eq, "!=": operator.ne,
-    ">": operator.gt, "<": operator.lt,
-}  # fmt: skip
-_CONDITION = re.compile(
-    r"\s*(?:`([^`]+)`|([^\s<>=!`]+))\s*(>=|<=|==|!=|=|>|<)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*"
-)
 
 
 @dataclass(frozen=True)
 class ReadOptions(Settings):
     """Columns by name or position where they are not recognised, and which rows count."""
 
-    user: str | int | None = setting(None, "column of user ids")
-    item: str | int | None = setting(None, "column of item ids")
-    rating: str | int | None = setting(None, "column of ratings")
-    time: str | int | None = setting(None, "column of times")
-    weight: str | int | None = setting(None, "column of weights")
-    positive: str | None = setting(None, 'which rows count as interactions, such as "rating >= 4"')
+    user: str | int | None = setting(None, "column of user ids, by name or by number from 1", least=1)
+    item: str | int | None = setting(None, "column of item ids", least=1)
+    rating: str | int | None = setting(None, "column of ratings", least=1)
+    time: str | int | None = setting(None, "column of times", least=1)
+    weight: str | int | None = setting(None, "column of weights, such as how often it was played", least=1)
+    positive: str | None = setting(
+        None, 'which rows count as interactions, such as "rating >= 4 and time > 2020-01-31"'
+    )
+    min_user: int = setting(
+        1, "leave out users with fewer interactions, and again until nothing changes", least=1
+    )
+    min_item: int = setting(
+        1, "leave out items with fewer interactions, and again until nothing changes", least=1
+    )
     duplicates: Duplicates = setting("first", "repeated pairs: keep the first, or sum")
+    encoding: str | None = setting(None, "encoding of a text, such as latin-1; seen from its bytes if none")
+    delimiter: str | None = setting(None, "what stands between the fields of a text, such as ; or tab")
+    no_header: bool = setting(False, "the first line is a row and not the names of the columns")
+    items_id: str | int | None = setting(None, "column of item ids in the table about items", least=1)
+    items_title: str | int | None = setting(None, "column of titles in the table about items", least=1)
     strict: bool = setting(False, "refuse damaged rows instead of dropping and counting them")
     by_row: bool = setting(False, "judge every row by itself alone, as ε and δ need")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by_row and (self.min_user > 1 or self.min_item > 1):
+            raise ConfigError(
+                "min_user and min_item make a row count or not by other rows, which ε and δ do not allow; "
+                "leave them out."
+            )
 
     @property
     def columns(self) -> dict[str, str | int]:
@@ -62,51 +75,29 @@ class ReadOptions(Settings):
         given = {role: getattr(self, role) for role in ("user", "item", "rating", "time", "weight")}
         return {role: name for role, name in given.items() if name is not None}
 
-    def roles(self, columns: Sequence[str], source: str) -> dict[str, str]:
+    def roles(self, columns: Sequence[str], source: str, *, header_is_guess: bool = False) -> dict[str, str]:
         """Role → column, from what is given and what is recognised; user and item must be found."""
         by_role = {role: named(name, role, columns, source) for role, name in self.columns.items()}
         for role in ALIASES:
             free = [column for column in columns if column not in by_role.values()]
             if role not in by_role and (column := find(role, free)) is not None:
                 by_role[role] = column
-        for role in ("user", "item"):
-            if role not in by_role:
-                raise DataError(
-                    f"{source} has no column that is recognised as the {role}; it has {listed(columns)}: "
-                    f"name one of these with {role}=."
-                )
+        if missing := [role for role in ("user", "item") if role not in by_role]:
+            free = [column for column in columns if column not in by_role.values()]
+            example = ", ".join(f'{role}="{name}"' for role, name in zip(missing, free, strict=False))
+            advice = f"name one, such as `{example}`"
+            if header_is_guess and not self.columns:
+                advice = f"if its first line is a row, use `no_header=True`, else {advice}"
+            raise DataError(
+                f"{source} has no column that is recognised as the {' or the '.join(missing)}; it has "
+                f"{listed(columns)}: {advice}."
+            )
         if by_role["user"] == by_role["item"]:
             raise DataError(f"{source}: user and item are both {by_role['user']!r}; expected two columns.")
         return by_role
 
 
-@dataclass(frozen=True)
-class Condition:
-    """`column operator number`, such as `rating >= 4`."""
-
-    column: str
-    symbol: str
-    number: float
-
-    @classmethod
-    def parse(cls, text: str) -> Condition:
-        match = _CONDITION.fullmatch(text)
-        try:
-            if match is None:
-                raise ValueError
-            return cls(match[1] or match[2], match[3], float(match[4]))
-        except ValueError:
-            raise ConfigError(
-                f'positive is {text!r}; expected a column, a comparison and a number, such as "rating >= 4".'
-            ) from None
-
-    def holds(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Where the condition is true; never where a value is missing."""
-        result: NDArray[np.bool_] = _OPERATORS[self.symbol](values, self.number)
-        return result & (values == values)
-
-    def __str__(self) -> str:
-        return f"{self.column} {self.symbol} {self.number:g}"
+DEFAULTS = ReadOptions()
 
 
 def normalised(name: str) -> str:
@@ -127,17 +118,30 @@ def find(role: str, columns: Sequence[str]) -> str | None:
     return next((by_name[alias] for alias in ALIASES[role] if alias in by_name), None)
 
 
+def find_title(columns: Sequence[str]) -> str | None:
+    """The column of titles in a table about items: by its name, or by how its name ends."""
+    endings = (column for end in ("title", "name") for column in columns if normalised(column).endswith(end))
+    return find("title", columns) or next(endings, None)
+
+
 def named(given: str | int, role: str, columns: Sequence[str], source: str) -> str:
-    """The column that the user named: exactly, in other letters, or by its position (0, 1, …)."""
+    """The column that the user named: exactly, in other letters, or by its number (1, 2, …)."""
     if given in columns:
         return str(given)
-    if str(given).isdigit() and int(given) < len(columns):
-        return columns[int(given)]
+    if str(given).isdigit():
+        if 1 <= int(given) <= len(columns):
+            return columns[int(given) - 1]
+        raise DataError(
+            f"{source} has no column {given} for the {role}; its columns are {listed(columns)}: name one, or "
+            f"give a number from 1 to {len(columns)}."
+        )
     alike = [column for column in columns if normalised(column) == normalised(str(given))]
     if len(alike) == 1:
         return alike[0]
+    near = difflib.get_close_matches(str(given), columns, n=1, cutoff=0) or columns
     raise DataError(
-        f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one with {role}=."
+        f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one, such as "
+        f'`{role}="{near[0]}"`.'
     )
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from infrec.data import publishers
 from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import assemble
-from infrec.data.columns import ReadOptions
+from infrec.data.columns import DEFAULTS, ReadOptions
+from infrec.data.core import cut
 from infrec.data.download import fetch, verify
 from infrec.data.interactions import Interactions
 from infrec.data.read import items_source, sources
@@ -102,11 +103,11 @@ def load(
         return Interactions.read(name, items=items, progress=progress, **options)
     chosen = ReadOptions(**options)
     source, about_items = find_sources(name, chosen, progress)
-    return Interactions(**assemble(source, chosen, items_source(items) or about_items, progress))
+    return Interactions(**cut(assemble(source, chosen, items_source(items) or about_items, progress), chosen))
 
 
 def find_sources(
-    name_or_path: str | os.PathLike[str], options: ReadOptions | None = None, progress: Progress = silent
+    name_or_path: str | os.PathLike[str], options: ReadOptions = DEFAULTS, progress: Progress = silent
 ) -> tuple[Source, Source | None]:
     """The rows of a registered dataset or of a path, and what is known about its items."""
     entry = entries.get(os.fspath(name_or_path))
@@ -114,13 +115,15 @@ def find_sources(
         return sources(name_or_path, options)
     if entry.generated:
         rows, films = _generated()
-        return TableSource(rows, entry.name), TableSource(films, "the items")
+        source = TableSource(rows, entry.name)
+        source.invented = True
+        return source, TableSource(films, "the items")
     path = locate(entry.name)
     if path is None:
         path = download(entry.name, progress)
     elif entry.file and path == cache_folder() / entry.file:
         verify(path, md5=entry.md5)
-    source, about_items = _open(entry, path)
+    source, about_items = _open(entry, path, options)
     beside = path.parent / f"{entry.name}-items.parquet"
     return source, ParquetSource(beside) if beside.is_file() else about_items
 
@@ -132,18 +135,18 @@ def _generated() -> tuple[pa.Table, pa.Table]:
     return tables(**DEMO)
 
 
-def _open(entry: Entry, path: Path) -> tuple[Source, Source | None]:
+def _open(entry: Entry, path: Path, options: ReadOptions) -> tuple[Source, Source | None]:
     """A found file in the publisher's format, or in any that `read` knows."""
     if path.name.removesuffix(".gz").endswith(entry.endings):
-        return publishers.text(Folder(path.parent), path.name, header=entry.header), None
+        return publishers.text(Folder(path.parent), path.name, options, header=entry.header), None
     if path.is_file() and path.suffix == ".zip":
-        pair = publishers.detect(Zip(path, entry.limit))
+        pair = publishers.detect(Zip(path, entry.limit), options)
         if pair is None:
             raise DataError(
                 f"{path.name} does not hold the files of {entry.name}; delete it to get it again."
             )
         return pair
-    return sources(path)
+    return sources(path, options)
 
 
 def locate(name: str) -> Path | None:

@@ -68,8 +68,8 @@ class Interactions:
     def read(
         cls, path: Any, *, items: Any = None, progress: Progress = silent, **options: Any
     ) -> Interactions:
-        """Read a file or a folder: delimited text (also compressed), Parquet, a publisher's folder or zip, a
-        prepared dataset.
+        """Read a file or a folder: delimited text or JSON Lines (also compressed), Parquet, a publisher's
+        folder or zip, a prepared dataset; here, or at an address such as https://… or s3://….
 
         A column `split` (train, val, test) fills `.parts`. What was dropped stands in `.report`.
 
@@ -77,12 +77,15 @@ class Interactions:
             path: The file or the folder.
             items: A file or frame about items (titles, genres), joined on the item.
             progress: Told how many rows are read.
-            options: user, item, rating, time, weight: the column's name (or position), where it is not
-                recognised. positive: what counts as an interaction, such as "rating >= 4"; everything does
-                unless told. duplicates: a repeated (user, item) pair counts once ("first") or its values are
-                summed ("sum"). strict: refuse, rather than drop and count, rows that cannot be used. by_row:
-                judge every row by itself alone, as differential privacy needs: times are not read, and a
-                column `split` is one whatever it holds.
+            options: user, item, rating, time, weight: the column's name or number (from 1), where it is not
+                recognised. positive: what counts as an interaction, such as "rating >= 4" or "rating >= 4 and
+                time > 2020-01-01"; everything does unless told. min_user, min_item: leave out users and items
+                with fewer interactions, again and again until all that are left have as many. items_id,
+                items_title: columns of the table about items. encoding, delimiter: of a text, where they are
+                not seen from it. no_header: the first line is a row. duplicates: a repeated (user, item) pair
+                counts once ("first") or its values are summed ("sum"). strict: refuse, rather than drop and
+                count, rows that cannot be used. by_row: judge every row by itself alone, as differential
+                privacy needs: times are not read, and a column `split` is one whatever it holds.
         """
         from infrec.data.read import read
 
@@ -99,11 +102,13 @@ class Interactions:
             items, progress, options: See `read`.
         """
         from infrec.data.assemble import assemble
+        from infrec.data.core import cut
         from infrec.data.read import items_source
         from infrec.data.sources import TableSource
 
         source = TableSource(frame)
-        return Interactions(**assemble(source, ReadOptions(**options), items_source(items), progress))
+        chosen = ReadOptions(**options)
+        return Interactions(**cut(assemble(source, chosen, items_source(items), progress), chosen))
 
     @classmethod
     def from_csr(

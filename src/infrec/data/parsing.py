@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -161,6 +162,15 @@ def texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
         return pa.array(values, pa.string())
 
 
+def without_entities(texts: pa.Array) -> pa.Array:
+    """Texts with HTML's entities, such as `&amp;`, as the characters that they stand for."""
+    has_one = pc.match_substring_regex(texts, r"&(#[0-9]+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);")
+    if not pc.any(has_one).as_py():
+        return texts
+    plain = [html.unescape(text) for text in texts.filter(has_one).to_pylist()]
+    return pc.replace_with_mask(texts, pc.fill_null(has_one, pa.scalar(False)), strings(plain))
+
+
 def numbers(column: pa.ChunkedArray | pa.Array, what: str) -> NDArray[np.float64]:
     """A column as float64; NaN where it is missing or not a number."""
     array = whole(column)
@@ -192,6 +202,41 @@ def _number(text: str | None) -> float:
         return float(text) if text and "_" not in text else np.nan
     except ValueError:
         return np.nan
+
+
+def compare_text(
+    column: pa.ChunkedArray | pa.Array, text: str, *, differs: bool = False
+) -> NDArray[np.bool_]:
+    """Where a column, written as text, is this text, or differs from it; blanks around it do not count."""
+    array = whole(column)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    values = pc.utf8_trim_whitespace(texts(array.dictionary))
+    found = (pc.not_equal if differs else pc.equal)(values, pa.scalar(text))
+    holds = np.append(to_numpy(pc.fill_null(found, pa.scalar(False))), False)
+    return holds[to_numpy(array.indices.cast(pa.int32()), len(values))]
+
+
+def instants(column: pa.ChunkedArray | pa.Array) -> NDArray[np.float64]:
+    """A column of times as microseconds since 1970, each read by itself alone; NaN where there is none.
+
+    Numbers are seconds, milliseconds, microseconds or nanoseconds, by their size: from 10¹¹ on no seconds.
+    """
+    array = decoded(whole(column))
+    if is_text(array.type):
+        written = pc.utf8_trim_whitespace(array.cast(pa.string()))
+        days, _ = _times_of_text(written, "date")
+        days = to_numpy(days.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64(), safe=False), np.nan)
+        return np.where(np.isnan(days), _instants_of_numbers(numbers(written, "time")), days)
+    if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        return to_numpy(array.cast(pa.float64(), safe=False), np.nan)
+    return _instants_of_numbers(numbers(array, "time"))
+
+
+def _instants_of_numbers(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    size = np.abs(values)
+    return values * np.select([size < 1e11, size < 1e14, size < 1e17], [1e6, 1e3, 1.0], 1e-3)
 
 
 def times(

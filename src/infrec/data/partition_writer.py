@@ -36,7 +36,7 @@ from infrec.data.partitioned import KIND
 from infrec.data.row_rules import Rules, first_places
 from infrec.data.sources import Source
 from infrec.data.vocabulary import Vocabulary, from_numpy, to_numpy
-from infrec.errors import ArtifactError
+from infrec.errors import ArtifactError, ConfigError
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -96,6 +96,10 @@ class _Preparation:
     """The three passes over one source, in the folder that becomes the dataset."""
 
     def __init__(self, source: Source, options: ReadOptions, folder: Path, progress: Progress) -> None:
+        if options.min_user > 1 or options.min_item > 1:
+            raise ConfigError(
+                "min_user and min_item are counted when a prepared dataset is read; prepare it without them."
+            )
         self.rules, self.options = Rules(source, options), options
         self.folder, self.scratch, self.progress = folder, folder / "scratch", progress
         self.scratch.mkdir()
@@ -115,7 +119,7 @@ class _Preparation:
         self._divide(blocks, user_numbers, item_numbers, place)
         done = self._write_partitions(place, len(columns), threads)
         if items is not None:
-            about = assemble.item_info(items, columns, self.options.item, rules.notes)
+            about = assemble.item_info(items, columns, self.options, rules.notes, item=rules.roles["item"])
         else:
             about = _info(blocks, item_numbers, len(columns))
         per_user = np.concatenate([one.per_user for one in done])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from infrec.data.archives import Files, Folder
+from infrec.data.columns import DEFAULTS, ReadOptions
 from infrec.data.parsing import whole
 from infrec.data.sources import Source, TableSource, grouped
 from infrec.data.text import TextSource
@@ -36,19 +38,20 @@ _SCHEMA = pa.schema({"user": pa.int32(), "item": pa.int32(), "rating": pa.int8()
 _FILM = re.compile(rb"(?m)^([0-9]+):\r?$\n?")
 
 
-def detect(files: Files) -> tuple[Source, Source | None] | None:
+def detect(files: Files, options: ReadOptions = DEFAULTS) -> tuple[Source, Source | None] | None:
     """The ratings and the items of a folder or archive that has a publisher's file names; None where not."""
     names = files.names()
     if "u.data" in names:
-        ratings = text(files, "u.data", header=RATINGS, delimiter="\t")
+        ratings = text(files, "u.data", replace(options, delimiter="\t"), header=RATINGS)
         # id|title|release|video|URL|19 genre flags
         return ratings, _items(files, "u.item", "|", 24, genres=_flagged, encoding="latin-1")
-    if "ratings.dat" in names:
-        ratings = text(files, "ratings.dat", header=RATINGS, delimiter="::")  # MovieLens 1M and 10M
+    if "ratings.dat" in names:  # MovieLens 1M and 10M
+        ratings = text(files, "ratings.dat", replace(options, delimiter="::"), header=RATINGS)
         # id::title::genres; Latin-1 in 1M, UTF-8 in 10M
         return ratings, _items(files, "movies.dat", "::", 3, genres=lambda fields: fields[2])
     if "ratings.csv" in names:
-        return text(files, "ratings.csv"), text(files, "movies.csv") if "movies.csv" in names else None
+        about_items = text(files, "movies.csv") if "movies.csv" in names else None
+        return text(files, "ratings.csv", options), about_items
     if parts := [name for name in names if _BY_FILM.fullmatch(name)]:
         parts = [name for name in parts if "combined_data_" in name] or parts  # never the same ratings twice
         parts.sort(key=lambda name: [int(n) for n in re.findall(r"[0-9]+", name)])
@@ -66,10 +69,10 @@ def one_file(path: Path, start: bytes) -> Source | None:
 
 
 def text(
-    files: Files, name: str, *, header: Sequence[str] | None = None, delimiter: str | None = None
+    files: Files, name: str, options: ReadOptions = DEFAULTS, *, header: Sequence[str] | None = None
 ) -> TextSource:
     """A delimited text file of a folder or archive."""
-    return TextSource(lambda: files.open(name), name, header=header, delimiter=delimiter)
+    return TextSource(lambda: files.open(name), name, options, header=header)
 
 
 def _items(

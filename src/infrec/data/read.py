@@ -13,50 +13,53 @@ from infrec.data import columns as col
 from infrec.data import publishers
 from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import Fields, assemble, item_info, number
-from infrec.data.columns import ReadOptions
+from infrec.data.columns import DEFAULTS, ReadOptions
+from infrec.data.core import cut
+from infrec.data.json_lines import JsonLinesSource, is_json_lines
 from infrec.data.parsing import encode
 from infrec.data.partitioned import KIND, PartitionedLog
+from infrec.data.remote import is_remote, local_copy
 from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.data.text import TextSource
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress
 
+LATER = ("min_user", "min_item", "items_id", "items_title", "by_row")  # options for a prepared dataset, too
+
 
 def read(path: str | os.PathLike[str], options: ReadOptions, items: Any, progress: Progress) -> Fields:
     """A log from a path, of which `Interactions.read` makes one; `items`: a path or a frame about items."""
+    path = local_copy(os.fspath(path)) if is_remote(path) else path
     if artifacts.kind_of(path) != KIND:
         source, about_items = sources(path, options)
-        return assemble(source, options, items_source(items) or about_items, progress)
+        return cut(assemble(source, options, items_source(items) or about_items, progress), options)
     # What counts was decided when it was prepared.
-    default = ReadOptions()
-    chosen = [
-        name
-        for name in ("positive", "duplicates", "strict")
-        if getattr(options, name) != getattr(default, name)
-    ]
-    for name in (*options.columns, *chosen):
+    chosen = (name for name in options.names() if getattr(options, name) != getattr(DEFAULTS, name))
+    for name in (name for name in chosen if name not in LATER):
         raise ConfigError(
             f"{name} is given for {Path(path).name}, a prepared dataset whose rows were chosen when it "
             "was prepared; leave it out, or prepare the source again with it."
         )
     log = PartitionedLog.open(path).fields(progress)
     about = items_source(items)
-    return log if about is None else {**log, "item_info": item_info(about, log["items"])}
+    if about is not None:
+        log["item_info"] = item_info(about, log["items"], options)
+    return cut(log, options)
 
 
-def sources(path: str | os.PathLike[str], options: ReadOptions | None = None) -> tuple[Source, Source | None]:
+def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tuple[Source, Source | None]:
     """The rows at a path, and what lies beside them about items."""
     if not os.fspath(path):  # pathlib would take it for the current directory
         raise DataError("the path is empty; expected a file, a directory or the name of a dataset.")
-    path = Path(path).expanduser()
+    path = local_copy(os.fspath(path)) if is_remote(path) else Path(path).expanduser()
     if not path.exists():
         raise _missing(path)
     if artifacts.kind_of(path) == KIND:
         raise DataError(f"{path.name} is a prepared dataset already; use it as DATA, as it is.")
     try:
         if path.is_dir():
-            return publishers.detect(Folder(path)) or (ParquetSource(path), None)
+            return publishers.detect(Folder(path), options) or (ParquetSource(path), None)
         with path.open("rb") as file:
             start = file.read(4)
     except PermissionError:
@@ -64,7 +67,7 @@ def sources(path: str | os.PathLike[str], options: ReadOptions | None = None) ->
     if start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq", ".parq"):
         return ParquetSource(path), None
     if start == b"PK\x03\x04" or path.suffix.lower() == ".zip":
-        if (pair := publishers.detect(Zip(path))) is None:
+        if (pair := publishers.detect(Zip(path), options)) is None:
             raise DataError(
                 f"{path.name} is an archive without a known publisher's files (MovieLens, Netflix); "
                 "expected a file of interactions: unpack it and name that file."
@@ -72,8 +75,9 @@ def sources(path: str | os.PathLike[str], options: ReadOptions | None = None) ->
         return pair
     if (ratings := publishers.one_file(path, start)) is not None:
         return ratings, None
-    wanted = [str(name) for name in (options.columns.values() if options else ())]
-    return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, wanted=wanted), None
+    if is_json_lines(path.name, start):
+        return JsonLinesSource(lambda: path.open("rb"), path.name), None
+    return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, options), None
 
 
 def items_source(items: Any) -> Source | None:
@@ -122,6 +126,6 @@ def read_catalogue(path: Path) -> tuple[Vocabulary, pa.Table | None]:
     # Of a table with users nothing but the ids is taken: what stands beside them is somebody's.
     if headless or col.find("user", source.columns):
         return items, None
-    info = item_info(source, items, key)
+    info = item_info(source, items, item=key)
     names = [name for name in ("title", "genres") if name in info.column_names]
     return items, info.select(names) if names else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from infrec.data import columns as col
+from infrec.data import conditions
 from infrec.data.columns import ReadOptions
-from infrec.data.parsing import encode, is_text, numbers, texts, times, whole
+from infrec.data.conditions import Comparison
+from infrec.data.parsing import (
+    compare_text,
+    encode,
+    instants,
+    is_text,
+    numbers,
+    texts,
+    times,
+    whole,
+    without_entities,
+)
+from infrec.data.ratings import MOST, ratings_sentence
 from infrec.data.sources import Source
 from infrec.data.vocabulary import Vocabulary, from_numpy, to_numpy
 from infrec.errors import DataError
@@ -20,6 +35,7 @@ from infrec.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+ROLES = ("rating", "time", "weight")  # those that rules are about and options name
 _PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev", "1"), 1),
@@ -48,7 +64,9 @@ class Rows:
         rows = from_numpy(first if self.kept is None else self.kept[first])
         names = self.about.column_names
         return (
-            pa.table({name: texts(whole(self.about[name]).take(rows)) for name in names}) if names else None
+            pa.table({name: without_entities(texts(whole(self.about[name]).take(rows))) for name in names})
+            if names
+            else None
         )
 
 
@@ -58,19 +76,22 @@ class Rules:
 
     def __init__(self, source: Source, options: ReadOptions) -> None:
         self.source, self.options = source, options
-        self.condition = col.Condition.parse(options.positive) if options.positive is not None else None
-        self.roles = options.roles(source.columns, source.name)
+        self.condition = conditions.parse(options.positive) if options.positive is not None else None
+        self.roles = options.roles(source.columns, source.name, header_is_guess=source.header_is_guess)
         if col.normalised(self.roles.get("title", "")) == "name":  # of a person, more likely
             del self.roles["title"]
-        self.notes = list(source.notes)
+        self.notes: list[str] = []
         if col.normalised(self.roles.get("time", "")) == "timerank":
             self.notes.append("time is each user's own order (time_rank), not comparable between users")
         self.tested = self._tested()
+        if "count" in self.roles:
+            self._note_count(self.roles.pop("count"))
         if options.by_row:  # whether a time can be read depends on the form that most times have
             self.roles.pop("time", None)
         col.once(self.wanted, source.columns, source.name)
         self.total = 0
         self.dropped: dict[str, int] = {}
+        self.ratings: dict[float, int] = {}  # how often each occurs, where that is to be told
         self._keep = np.ones(0, bool)
         self._time_form: str | None = None
         self._is_split: bool | None = options.by_row or None
@@ -78,7 +99,7 @@ class Rules:
     @property
     def wanted(self) -> list[str]:
         """The columns to read."""
-        return list(dict.fromkeys([*self.roles.values(), *([self.tested] if self.tested else [])]))
+        return list(dict.fromkeys([*self.roles.values(), *self.tested.values()]))
 
     @property
     def plain(self) -> list[str]:
@@ -101,10 +122,11 @@ class Rules:
         if "rating" in roles and _may_be_odd(table.column(roles["rating"])):
             finite = np.isfinite(numbers(table.column(roles["rating"]), "rating"))
             self._drop(~finite, "rating is not a finite number")
+        if self._ratings_matter:
+            self._count_ratings(table.column(roles["rating"]))
         columns = {"weight": self._weights(table), "part": self._parts(table), "time": self._times(table)}
-        if self.condition is not None and self.tested is not None:
-            values = numbers(table.column(self.tested), self.tested)
-            self._drop(~self.condition.holds(values), self._unwanted)
+        if self.condition is not None:
+            self._drop(~self.condition.holds(partial(self._test, table)), self._unwanted)
         kept = None if self._keep.all() else np.flatnonzero(self._keep)
         some = slice(None) if kept is None else kept
         others = {name: values[some] for name, values in columns.items() if values is not None}
@@ -119,7 +141,15 @@ class Rules:
         return DataError(f"none of the {self.total:,} rows of {name} can be used: {_counts(self.dropped)}.")
 
     def settle(self, repeats: int, users: Vocabulary, items: Vocabulary) -> None:
-        """Count repeated pairs and note ids that look alike; with `strict`, refuse damaged rows."""
+        """Count repeated pairs, note ids that look alike; with `strict`, refuse damaged rows."""
+        self.notes[:0] = self.source.notes
+        if self.source.encoding is not None:
+            self.notes.append(
+                f"{self.source.name} is not UTF-8 and was read as {self.source.encoding}; if letters look "
+                'wrong, name its encoding, such as `encoding="iso-8859-2"`'
+            )
+        if sentence := ratings_sentence(self.source.name, self.ratings):
+            self.notes.append(sentence)
         if self.options.duplicates == "first":
             self._count(repeats, "repeated (user, item) pair")
         elif repeats:
@@ -136,6 +166,32 @@ class Rules:
                 )
 
     @property
+    def _ratings_matter(self) -> bool:
+        """Whether ratings decide nothing, though there are some: then their distribution is told."""
+        decided = self.condition is not None or "weight" in self.roles or self.source.invented
+        return "rating" in self.roles and not decided and not self.options.by_row
+
+    def _note_count(self, column: str) -> None:
+        """Say what can be done with a column of counts, where nothing is."""
+        if column not in {*self.tested.values(), *self.roles.values()} and "weight" not in self.roles:
+            name = column if column.isidentifier() else "count"
+            self.notes.append(
+                f"{column!r} looks like counts, which are not used: each row is an interaction like any "
+                f'other; leave out the few with `positive="{name} >= 3"`, or keep them as weights with '
+                f'`weight="{column}"`'
+            )
+
+    def _count_ratings(self, column: pa.ChunkedArray) -> None:
+        """Add a block's ratings to the distribution, as long as it can be that of a scale."""
+        if len(self.ratings) > MOST:
+            return
+        counts = whole(column).value_counts()
+        values = numbers(counts.field("values"), "rating")
+        for value, count in zip(values.tolist(), counts.field("counts").to_pylist(), strict=True):
+            if np.isfinite(value):
+                self.ratings[value] = self.ratings.get(value, 0) + count
+
+    @property
     def _unwanted(self) -> str:
         """The reason that is no damage: the row is no interaction."""
         return f"not {self.condition}"
@@ -149,20 +205,33 @@ class Rules:
         if rows:
             self.dropped[reason] = self.dropped.get(reason, 0) + rows
 
-    def _tested(self) -> str | None:
-        """The column that `positive` compares: a column of the file, or a role."""
-        condition, source = self.condition, self.source
-        if condition is None:
-            return None
-        if condition.column not in source.columns and condition.column in self.roles:
-            return self.roles[condition.column]
-        try:
-            return col.named(condition.column, "condition", source.columns, source.name)
-        except DataError:
-            raise DataError(
-                f"{source.name} has no column {condition.column!r} for positive={str(condition)!r}; "
-                f"it has {col.listed(source.columns)}."
-            ) from None
+    def _tested(self) -> dict[str, str]:
+        """For each column that `positive` names, the column of the source: of that name, or of that role."""
+        tested, source = {}, self.source
+        for name in sorted(self.condition.columns) if self.condition is not None else ():
+            if name not in source.columns and name in self.roles:
+                tested[name] = self.roles[name]
+                continue
+            try:
+                tested[name] = col.named(name, "condition", source.columns, source.name)
+            except DataError:
+                advice = f'; say which it is, such as `{name}="{source.columns[-1]}"`' * (name in ROLES)
+                raise DataError(
+                    f"{source.name} has no column {name!r} for positive={str(self.condition)!r}; it has "
+                    f"{col.listed(source.columns)}{advice}."
+                ) from None
+        return tested
+
+    def _test(self, table: pa.Table, comparison: Comparison) -> NDArray[np.bool_]:
+        """Where a comparison holds in a block of rows."""
+        name = self.tested[comparison.column]
+        column = table.column(name)
+        match comparison.value:
+            case str():
+                return compare_text(column, comparison.value, differs=comparison.symbol == "!=")
+            case datetime():
+                return comparison.compare(instants(column))
+        return comparison.compare(numbers(column, name))
 
     def _weights(self, table: pa.Table) -> NDArray[np.float32] | None:
         if "weight" not in self.roles:

@@ -22,6 +22,10 @@ class Source:
     name: str
     columns: list[str]
     from_text: bool = False
+    invented: bool = False  # whether nobody needs to be told how its ratings are spread
+    encoding: str | None = None  # of a text that turned out, while it was read, not to be UTF-8
+    has_header: bool = True
+    header_is_guess: bool = False  # whether the first line may be a row, unless its names are known
     notes: Sequence[str] = ()  # sentences about what the reader took for granted
 
     def tables(

@@ -12,11 +12,15 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from infrec.data.columns import find, listed, recognised
+from infrec.data.columns import DEFAULTS, ReadOptions, find, listed, recognised
+from infrec.data.encodings import Utf8, known_encoding
 from infrec.data.sources import Source, grouped
-from infrec.errors import DataError, first_line
+from infrec.errors import ConfigError, DataError, first_line
 
 HEAD = 1 << 16
+ESCAPES = 1 << 24  # bytes in which a quoted file is searched for escaped quotes
+USUAL_ORDER = {"user": "user", "item": "item", "rating": "rating", "time": "timestamp"}
+NAMED_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "blank": " "}
 UNIT = "\x1f"  # stands in for `::`, which is two bytes: pyarrow's delimiter must be one
 DELIMITERS = {
     ".csv": (",", ";", "\t", "|"),
@@ -37,75 +41,98 @@ class TextSource(Source):
         self,
         open_bytes: Callable[[], BinaryIO],
         name: str,
+        options: ReadOptions = DEFAULTS,
         *,
         header: Sequence[str] | None = None,
-        delimiter: str | None = None,
-        encoding: str = "utf8",
-        wanted: Sequence[str] = (),
     ) -> None:
-        """header: the columns of a file that is known to have no header line.
-        wanted: names or positions that the user gave.
-        """
+        """header: the columns of a file that is known to have no header line."""
         self.name = name
-        self._encoding = encoding
-        self._open = lambda: _decompressed(open_bytes(), name)
-        suffix = Path(name.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst")).suffix
-        blank, lines = _first_lines(self._open, name)
-        options = DELIMITERS.get(suffix, DELIMITERS[""])
-        self._delimiter = delimiter or next((d for d in options if d in lines[0]), options[0])
-        self._quotes = self._delimiter != "::"
-        rows = [self._fields(line) for line in lines]
-        named = any(field in wanted and not field.isdigit() for field in rows[0])
-        known = named or any(recognised(field) for field in rows[0])
-        by_position = any(word.isdigit() for word in wanted) and not (
-            rows[1:] and all(_looks_like_data(row) for row in rows[1:])
-        )
-        self.has_header = header is None and (known or not (_looks_like_data(rows[0]) or by_position))
+        self._encoding = options.encoding and known_encoding(options.encoding)
+        self._open = lambda: decompressed(open_bytes(), name)
+        self.notes: list[str] = []
+        head, whole = self._head()
+        blank, lines = _first_lines(head, whole, name)
+        self.delimiter = _delimiter(options.delimiter, lines, name)
+        self._quotes = self.delimiter != "::"
+        rows = [_fields(line, self.delimiter) for line in lines]
+        wanted = [str(column) for column in options.columns.values()]
+        self.has_header = header is None and not options.no_header and _has_header(rows, wanted)
         self._skip = blank + 1 if self.has_header else 0
         if header is not None:
             self.columns = list(header)
         elif not self.has_header:
-            self.columns = _positional(rows)
-            self.notes = [f"{name} has no header; its columns were taken as {', '.join(self.columns)}"]
+            self.columns = _positional(rows, options)
+            if not options.no_header:
+                self.notes.append(
+                    f"{name} has no header; its columns were taken as {', '.join(self.columns)}"
+                )
         else:
             self.columns = _distinct(rows[0])
-            if not (named or _is_surely_header(rows)):  # a guess is told
-                self.notes = [
-                    f"the first line of {name} ({listed(rows[0], 4)}) was taken as its header, not as a "
-                    "row; if it is a row, write a line such as user,item above it"
-                ]
-        self._runs = self._delimiter == " " and any("  " in line for line in lines)
+            self.header_is_guess = not (rows[1:] and all(_looks_like_data(row) for row in rows[1:]))
+            self.header_is_sure = any(field in wanted for field in rows[0]) or _is_surely_header(rows)
+            if not self.header_is_sure:  # a guess is told
+                self.notes.append(
+                    f"the first line of {name} ({listed(rows[0], 4)}) was taken as its header, not as a row; "
+                    "if it is a row, use `no_header=True`"
+                )
+        self._runs = self.delimiter == " " and any("  " in line for line in lines)
+        self._escapes = self._quotes and '"' in "".join(lines) and self._has_escaped_quotes()
 
-    def _fields(self, line: str) -> list[str]:
-        if self._delimiter == "::":
-            return line.split("::")
-        if self._delimiter == " ":
-            return line.split()
-        return next(csv.reader([line], delimiter=self._delimiter), [""])
+    def _stream(self) -> tuple[BinaryIO, Utf8]:
+        """The text in UTF-8 from its beginning, and what was seen of its encoding."""
+        seen = Utf8(self._encoding)
+        return cast(BinaryIO, _Changed(self._open(), seen)), seen
+
+    def _head(self) -> tuple[bytes, bool]:
+        """The first bytes, in UTF-8, and whether these are all."""
+        try:
+            with self._stream()[0] as stream:
+                head = stream.read(HEAD + 1)
+        except (OSError, EOFError, UnicodeError) as error:
+            raise explain(error, self.name) from None
+        return head[:HEAD], len(head) <= HEAD
+
+    def _has_escaped_quotes(self) -> bool:
+        r"""Whether quotes in values are written `\"`: where no quoted value ends, one stands."""
+        inside = re.compile(rb'\\"[^"\r\n' + re.escape(self.delimiter.encode()) + b"]")
+        try:
+            with self._stream()[0] as stream:
+                return inside.search(stream.read(ESCAPES)) is not None
+        except (OSError, EOFError, UnicodeError) as error:
+            raise explain(error, self.name) from None
 
     def tables(
         self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[tuple[pa.Table, int]]:
         skipped = _Skipped()
-        stream, options = self._opened(columns, plain, skipped)
+        stream, seen = self._stream()
+        stream, options = self._prepared(stream, columns, plain, skipped)
         try:
             if rows is None:
-                yield pacsv.read_csv(stream, *options), skipped.since_asked()
+                table = pacsv.read_csv(stream, *options)
+                self._keep_encoding(seen)
+                yield table, skipped.since_asked()
                 return
             with pacsv.open_csv(stream, *options) as reader:
                 for table in grouped(reader, rows):
                     yield table, skipped.since_asked()
-        except (pa.ArrowInvalid, OSError, EOFError, UnicodeDecodeError) as error:
-            raise _explain(error, self.name) from None
+        except (pa.ArrowInvalid, OSError, EOFError, UnicodeError) as error:
+            raise explain(error, self.name) from None
         finally:
             stream.close()
+        self._keep_encoding(seen)
         if left := skipped.since_asked():
             yield pa.table({column: pa.array([], pa.string()) for column in columns}), left
 
-    def _opened(self, columns: Sequence[str], plain: Sequence[str], skipped: _Skipped) -> tuple[Any, Any]:
-        """The bytes, and how pyarrow is to read them."""
-        stream: Any = self._open()
-        delimiter = self._delimiter
+    def _keep_encoding(self, seen: Utf8) -> None:
+        if self._encoding is None and seen.encoding not in (None, "utf-8"):
+            self.encoding = seen.encoding
+
+    def _prepared(
+        self, stream: Any, columns: Sequence[str], plain: Sequence[str], skipped: _Skipped
+    ) -> tuple[Any, Any]:
+        """A stream that pyarrow can read, and how it is to do so."""
+        delimiter = self.delimiter
         if delimiter == "::":
             stream, delimiter = _Changed(stream, _one_byte_delimiter), UNIT
         elif self._runs:
@@ -115,12 +142,12 @@ class TextSource(Source):
             pacsv.ReadOptions(
                 column_names=self.columns,
                 skip_rows=self._skip,
-                encoding=self._encoding,
                 block_size=8 << 20,
             ),
             pacsv.ParseOptions(
                 delimiter=delimiter,
                 quote_char='"' if self._quotes else False,
+                escape_char="\\" if self._escapes else False,
                 newlines_in_values=self._quotes,  # else a block may end inside a quoted value
                 invalid_row_handler=skipped,
             ),
@@ -149,21 +176,17 @@ class _Skipped:
         return count
 
 
-def _first_lines(open_stream: Callable[[], BinaryIO], name: str) -> tuple[int, list[str]]:
-    """How many blank lines it starts with, and up to 50 of the lines after; refuses what is not text."""
-    try:
-        with open_stream() as stream:
-            head = stream.read(HEAD)
-    except (OSError, EOFError) as error:
-        raise _explain(error, name) from None
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise DataError(f"{name} is UTF-16 text; expected UTF-8: save it again as UTF-8.")
+def _first_lines(head: bytes, whole: bool, name: str) -> tuple[int, list[str]]:
+    """How many blank lines a text starts with, and up to 50 of the lines after; refuses what is not text.
+
+    whole: whether nothing follows the first bytes.
+    """
     if b"\0" in head or head[:4] in (b"PAR1", b"PK\x03\x04"):
         raise DataError(
             f"{name} is not text (it holds binary data); expected delimited text: check what it is."
         )
     lines = re.split("\r\n|\r|\n", head.removeprefix(b"\xef\xbb\xbf").decode("utf8", "replace"))
-    if len(head) == HEAD and len(lines) > 1:
+    if not whole and len(lines) > 1:
         lines.pop()  # it may be cut
     full = [number for number, line in enumerate(lines) if line.strip()]
     if not full:  # a byte-order mark, or blanks
@@ -171,12 +194,16 @@ def _first_lines(open_stream: Callable[[], BinaryIO], name: str) -> tuple[int, l
     return full[0], [lines[number] for number in full[:50]]
 
 
-def _explain(error: BaseException, name: str) -> DataError:
+def explain(error: BaseException, name: str) -> DataError:
+    """An error met while a text was read, in one sentence."""
     text = str(error)
     if isinstance(error, PermissionError):
         return DataError(f"{name} may not be read; check its permissions.")
-    if "UTF" in text or isinstance(error, UnicodeDecodeError):
-        return DataError(f"{name} is not UTF-8 text; convert it, for example with iconv -f latin1 -t utf8.")
+    if isinstance(error, UnicodeError):
+        return DataError(
+            f"{name} has bytes that are no {getattr(error, 'encoding', 'utf-16')} text; name its encoding, "
+            'such as `encoding="cp1252"`.'
+        )
     if isinstance(error, (EOFError, OSError)) or "ompress" in text:
         return DataError(f"{name} is cut off or damaged (its compressed data ends early); get it again.")
     if "Empty CSV" in text or "Could not skip" in text:
@@ -189,8 +216,8 @@ def _explain(error: BaseException, name: str) -> DataError:
     return DataError(f"{name} cannot be read as delimited text ({first_line(error)}).")
 
 
-def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
-    """By its first bytes, whatever its name says."""
+def decompressed(raw: BinaryIO, name: str) -> BinaryIO:
+    """A file's bytes unpacked; how they are packed is seen from the first ones, whatever its name says."""
     start = raw.read(4)
     raw.seek(0)
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
@@ -201,9 +228,55 @@ def _decompressed(raw: BinaryIO, name: str) -> BinaryIO:
     return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, "r"), kind))
 
 
+def _delimiter(given: str | None, lines: Sequence[str], name: str) -> str:
+    """The given separator of fields, or that which cuts most lines into equally many, and into most."""
+    if given is not None:
+        delimiter = NAMED_DELIMITERS.get(given.lower(), given)
+        if delimiter != "::" and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):
+            raise ConfigError(
+                f"delimiter is {given!r}; expected one character, `::`, or a word of "
+                f"{', '.join(NAMED_DELIMITERS)}."
+            )
+        return delimiter
+    suffix = Path(name.lower().removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst")).suffix
+
+    def regularity(delimiter: str) -> tuple[float, int]:
+        widths = [len(_fields(line, delimiter)) for line in lines]
+        width = max(set(widths), key=widths.count)
+        return (widths.count(width) / len(widths), width) if width > 1 else (0.0, 1)
+
+    return max(DELIMITERS.get(suffix, DELIMITERS[""]), key=regularity)
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    if delimiter == "::":
+        return line.split("::")
+    if delimiter == " ":
+        return line.split()
+    return next(csv.reader([line], delimiter=delimiter), [""])
+
+
+def _has_header(rows: Sequence[Sequence[str]], wanted: Sequence[str]) -> bool:
+    """Whether the first row names the columns, as its names, its values and those further down tell.
+
+    wanted: names or numbers of columns that the user gave.
+    """
+    first = rows[0]
+    if any(recognised(field) for field in first):
+        return True
+    if any(len(row) > at and row[at] == name for row in rows[1:] for at, name in enumerate(first) if name):
+        return False  # a value that comes again is no name
+    if any(field in wanted and not field.isdigit() for field in first):
+        return True
+    by_number = any(column.isdigit() for column in wanted)
+    if by_number and not (rows[1:] and all(_looks_like_data(row) for row in rows[1:])):
+        return False
+    return not _looks_like_data(first)
+
+
 def _looks_like_data(fields: Sequence[str]) -> bool:
-    """Whether a first line without known names is a row: something after the first field is a number."""
-    return any(re.fullmatch(r"\s*-?[0-9]+([.][0-9]+)?\s*", field) for field in fields[1:])
+    """Whether a first line without known names is a row: a field of several is a number."""
+    return len(fields) > 1 and any(re.fullmatch(r"\s*-?[0-9]+([.][0-9]+)?\s*", field) for field in fields)
 
 
 def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -216,13 +289,22 @@ def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
     return not any(len(row) > at and row[at] == first[at] for row in rows[1:] for at in places)
 
 
-def _positional(rows: Sequence[Sequence[str]]) -> list[str]:
+def _positional(rows: Sequence[Sequence[str]], options: ReadOptions) -> list[str]:
+    """Names of columns that have none: those of the usual order, unless numbers are given for another one."""
     width = len(rows[0])
-    names = ["user", "item", "rating", "timestamp"][:width] + [f"column{n}" for n in range(5, width + 1)]
+    names = [*USUAL_ORDER.values()][:width] + [f"column{n}" for n in range(len(USUAL_ORDER) + 1, width + 1)]
+    numbers = {role: int(column) for role, column in options.columns.items() if str(column).isdigit()}
+    usual = dict(zip(USUAL_ORDER, range(1, width + 1), strict=False))
+    if any(usual.get(role) != number for role, number in numbers.items()):
+        return [f"column{n}" for n in range(1, width + 1)]
     full = [row for row in rows if len(row) == width]
     # Amazon's 2018 ratings put the item first. An ASIN has 10 characters; a reviewer's id starts with A.
     asin, reviewer = re.compile(r"[0-9B][0-9A-Z]{9}"), re.compile(r"A[0-9A-Z]{9,20}")
-    if width == 4 and all(asin.fullmatch(row[0]) and reviewer.fullmatch(row[1]) for row in full):
+    if (
+        not numbers
+        and width == 4
+        and all(asin.fullmatch(row[0]) and reviewer.fullmatch(row[1]) for row in full)
+    ):
         names[:2] = ["item", "user"]
     return names
 

@@ -1,0 +1,138 @@
+"""JSON Lines: one object per line, plain or compressed, at the speed of pyarrow's parser."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.json as pajson
+
+from infrec.data.sources import Source, grouped
+from infrec.data.text import decompressed, explain
+from infrec.errors import DataError, first_line
+
+ENDINGS = (".jsonl", ".ndjson", ".jsonlines")
+HEAD = 1 << 20  # bytes whose objects tell the columns and their types
+CHUNK = 32 << 20
+
+
+def is_json_lines(name: str, start: bytes) -> bool:
+    """Whether a file is JSON Lines, by its name or by its first bytes; refuses one large JSON array."""
+    name = name.lower()
+    for packed in (".gz", ".bz2", ".zst"):
+        name = name.removesuffix(packed)
+    if name.endswith(ENDINGS):
+        return True
+    if name.endswith(".json") and start.lstrip()[:1] == b"[":
+        raise DataError(
+            f"{name} is a JSON array; expected one object per line (JSON Lines): convert it, for example "
+            "with jq -c '.[]'."
+        )
+    return name.endswith(".json") or start.lstrip()[:1] == b"{"
+
+
+class JsonLinesSource(Source):
+    """A file with one JSON object per line; an object without a field has none there."""
+
+    def __init__(self, open_bytes: Callable[[], BinaryIO], name: str) -> None:
+        self.name = name
+        self._open = lambda: decompressed(open_bytes(), name)
+        head = next(self._chunks(HEAD), b"")
+        if not head.strip():
+            raise DataError(f"{name} is empty; expected one JSON object per line.")
+        rows = [row for row in map(_object, head.splitlines()) if row is not None]
+        if not rows:
+            raise DataError(
+                f"{name} is no JSON Lines: its first lines hold no JSON objects; check what it is."
+            )
+        self.columns = list(dict.fromkeys(column for row in rows for column in row))
+        self._kinds = {
+            column: _kind([row.get(column) for row in rows], column, name) for column in self.columns
+        }
+
+    def tables(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[tuple[pa.Table, int]]:
+        schema = pa.schema([(column, self._kinds[column]) for column in columns])
+        damaged = 0
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            nonlocal damaged
+            for chunk in self._chunks(CHUNK):
+                table, bad = self._parsed(chunk, schema)
+                damaged += bad
+                yield from table.to_batches()
+
+        if rows is None:
+            table = pa.Table.from_batches(list(batches()), schema)
+            yield table, damaged
+            return
+        told = 0
+        for table in grouped(batches(), rows):
+            yield table, damaged - told
+            told = damaged
+        if damaged > told:
+            yield schema.empty_table(), damaged - told
+
+    def _chunks(self, size: int) -> Iterator[bytes]:
+        """The file in pieces of whole lines."""
+        held = b""
+        try:
+            with self._open() as stream:
+                while data := stream.read(size):
+                    held += data
+                    if cut := held.rfind(b"\n") + 1:
+                        yield held[:cut]
+                        held = held[cut:]
+        except (OSError, EOFError, pa.ArrowException) as error:
+            raise explain(error, self.name) from None
+        if held.strip():
+            yield held
+
+    def _parsed(self, chunk: bytes, schema: pa.Schema) -> tuple[pa.Table, int]:
+        """The fields of a chunk's objects, and how many of its lines are none."""
+        try:
+            return self._read(chunk, schema), 0
+        except pa.ArrowInvalid:
+            full = [line for line in chunk.splitlines() if line.strip()]
+            lines = [line for line in full if _object(line) is not None]
+            bad = len(full) - len(lines)
+        try:
+            return self._read(b"\n".join(lines), schema) if lines else schema.empty_table(), bad
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{self.name} has a field whose type changes ({first_line(error)}); expected one type in all "
+                "lines: write it again."
+            ) from None
+
+    @staticmethod
+    def _read(chunk: bytes, schema: pa.Schema) -> pa.Table:
+        """pyarrow's own parse; blank lines are none."""
+        options = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        reading = pajson.ReadOptions(block_size=max(1 << 20, min(len(chunk), 8 << 20)))
+        return pajson.read_json(io.BytesIO(chunk), reading, options).select(schema.names)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    """A line's JSON object; None where it is none."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _kind(values: Sequence[Any], column: str, name: str) -> pa.DataType:
+    """The type of a field; text where nothing tells."""
+    try:
+        kind = pa.array(values).type
+    except (pa.ArrowException, OverflowError):
+        kinds = sorted({type(value).__name__ for value in values if value is not None})
+        raise DataError(
+            f"{name} has a field {column!r} of several types ({', '.join(kinds)}); expected one: write it "
+            "again."
+        ) from None
+    return pa.string() if pa.types.is_null(kind) else kind
