@@ -21,13 +21,14 @@ from infrec.splits.holdout import held_out
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from infrec.data.interactions import InteractionsLike
     from infrec.distillation.loop import OnValidate
 
 FEWEST = 25  # users that a search for the smallest summary begins with
 
 
 def distill(
-    data: Split | Interactions,
+    data: Split | InteractionsLike,
     users: int | None = None,
     *,
     mode: str | None = None,
@@ -53,7 +54,7 @@ def distill(
     """Distil the train part of a split (or a log, of which a tenth is held out) into synthetic users.
 
     Args:
-        data: The split or the log.
+        data: The split; or the log as `Interactions`, a dataframe, an Arrow table or a matrix, users × items.
         users: How many synthetic users (500).
         mode: `discrete` (0/1, the default), `soft` or `published`.
         per_user: Interactions of a synthetic user, on average.
@@ -76,6 +77,7 @@ def distill(
         progress: Called as the work goes on.
         changes: Single fields of `DistillSettings`, by name.
     """
+    data = data if isinstance(data, Split) else Interactions.from_data(data)
     place = None if run_directory is None else Path(run_directory)
     given = {"users": users, "seed": seed, "mode": mode, **changes}
     size = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from infrec import artifacts
 from infrec.contents import Artifact, with_info
 from infrec.data import Interactions, Vocabulary
-from infrec.data.interactions import canonical
+from infrec.data.interactions import InteractionsLike, canonical
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models.lists import Lists
 from infrec.progress import Progress, silent
@@ -109,9 +109,9 @@ class Recommender(Tunable, Lists):
     # ---- fitting -------------------------------------------------------------------------------------------
     def fit(
         self,
-        interactions: Interactions,
+        interactions: InteractionsLike,
         *,
-        validation: Interactions | None = None,
+        validation: InteractionsLike | None = None,
         context: sp.csr_array | None = None,
         seconds: float | None = None,
         progress: Progress = silent,
@@ -119,16 +119,21 @@ class Recommender(Tunable, Lists):
         """Fit in place, whole or not at all; fitted again, a model chooses again.
 
         Args:
-            interactions: The log to fit on.
-            validation: "auto" settings are chosen on it, and it is never trained on. Without it they are
-                chosen on an inner holdout, and the model is then fitted on everything.
+            interactions: The log to fit on: `Interactions`, a dataframe, an Arrow table, or a matrix, users
+                × items (`Interactions.from_data`).
+            validation: "auto" settings are chosen on it, and it is never trained on; its users and items are
+                those of the log. Without it they are chosen on an inner holdout, and the model is then fitted
+                on everything.
             context: The validation users' histories, where they are not the users of `interactions`.
             seconds: Begin no further candidate after that time.
             progress: Called while it works.
         """
+        log = Interactions.from_data(interactions)
+        if validation is not None:
+            validation = Interactions.from_data(validation, over=log if context is None else None)
         model = copy.copy(self)
         model._fitted = None
-        tuned = tune(model, (interactions, validation), context=context, seconds=seconds, progress=progress)
+        tuned = tune(model, (log, validation), context=context, seconds=seconds, progress=progress)
         self._fitted = tuned.model._fitted
         return self
 
