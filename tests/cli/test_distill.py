@@ -209,7 +209,7 @@ def test_sigterm_saves_a_second_process_is_refused_and_resume_goes_on(
     out = tmp_path / "s"
     command = ["distill", str(ratings), "--users", "6", "--steps", "60", "--no-card", "--out", str(out)]
     first = subprocess.Popen(
-        [sys.executable, "-m", "infrec.cli", *command],
+        [sys.executable, "-m", "infrec", *command],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "JAX_PLATFORMS": "cpu"},

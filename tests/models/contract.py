@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import warnings
 from pathlib import Path
 
@@ -59,6 +61,31 @@ class RecommenderContract:
         found = 100 * hit_rate_at(scores, split.test_context, split.test.matrix, 10).mean()
         low, high = self.small_log_hr10
         assert low <= found <= high
+
+    # ---- settings ---------------------------------------------------------------------------------------
+    def test_parameters_make_the_model_again(self, model: Recommender) -> None:
+        """Those that were asked for, not those that a fit chose."""
+        asked = self.make().get_params()
+        assert list(asked) == list(inspect.signature(type(model)).parameters)
+        assert model.get_params() == asked == type(model)(**asked).get_params(deep=False)
+
+    def test_set_parameters(self, small_log: Interactions, model: Recommender) -> None:
+        changed = copy.copy(model)
+        numbers = {name: 3 for name, value in model.selected.items() if isinstance(value, int | float)}
+        other = dict(list(numbers.items())[:1])
+        assert changed.set_params(**other) is changed
+        assert changed.get_params() == self.make().get_params() | other
+        with pytest.raises(NotFittedError):
+            changed.score(small_log.matrix)
+        with pytest.raises(ConfigError, match="has no setting 'colour'"):
+            changed.set_params(colour="red")
+        assert changed.get_params() == self.make().get_params() | other
+
+    def test_its_text_is_short(self, model: Recommender) -> None:
+        assert repr(type(model)()) == f"{type(model).__name__}()"
+        text = repr(model)
+        assert text.endswith(f"fitted on {model.log.n_users:,} users × {model.log.n_items:,} items)")
+        assert len(text) < 160
 
     # ---- fitting ----------------------------------------------------------------------------------------
     def test_before_fitting_it_says_so(self, small_log: Interactions) -> None:

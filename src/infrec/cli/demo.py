@@ -186,4 +186,4 @@ def _serve(out: Path, seed: int, port: int, json: bool) -> None:
     words += ["--json"] if json else ["--open"]
     sys.stdout.flush()
     # Another program in this process: distilling has started JAX, and the server must be without it.
-    os.execv(sys.executable, [sys.executable, "-m", "infrec.cli", "serve", *words])
+    os.execv(sys.executable, [sys.executable, "-m", "infrec", "serve", *words])

@@ -63,7 +63,14 @@ Settings = Annotated[
     list[str] | None,
     option("--set KEY=VALUE", "Fix a setting of the model, such as reg=5; repeatable.", MODEL),
 ]
-ModelName = Annotated[str, option("--model -m NAME", f"One of {MODELS}.", MODEL)]
+
+
+def small_letters(names: Any) -> Any:
+    """One name or several as they are kept: models are found whatever their capitals."""
+    return names.lower() if isinstance(names, str) else names and [name.lower() for name in names]
+
+
+ModelName = Annotated[str, option("--model -m NAME", f"One of {MODELS}.", MODEL, callback=small_letters)]
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:

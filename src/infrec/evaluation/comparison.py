@@ -161,7 +161,7 @@ def compare_models(
         with watch("evaluate"):
             evaluations[name] = evaluate(model, split, seed=seed, progress=progress)
         records.append(_record(model, evaluations[name], group_of, watch.seconds))
-        if name == "infinite-ae":
+        if isinstance(model, models.InfiniteAE):
             example = _example(model, split)
     sizes = [int((group_of == at).sum()) for at in range(len(GROUPS))]
     return Comparison(

@@ -38,6 +38,8 @@ from infrec.search.tunable import Tunable
 from infrec.search.tune import tune
 from infrec.settings import Settings
 
+_SHOWN = 4  # settings in the text of a model
+
 
 def stored(*shape: str) -> Any:
     """Declare a field of a state that is saved as an array of its name.
@@ -316,9 +318,13 @@ class Recommender(Tunable, Lists):
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]: ...
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())
-        fitted = "" if self._fitted is None else f", fitted on {self.log!r}"
-        return f"{type(self).__name__}({settings}{fitted})"
+        """The settings that are not the defaults, the first few of them, and the size of the log."""
+        defaults = self.settings_type().to_dict()
+        words = [f"{name}={value!r}" for name, value in self.selected.items() if value != defaults[name]]
+        words[_SHOWN:] = ["…"] if len(words) > _SHOWN else []
+        if self._fitted is not None:
+            words.append(f"fitted on {self.log.n_users:,} users × {self.log.n_items:,} items")
+        return f"{type(self).__name__}({', '.join(words)})"
 
 
 def _log_of(artifact: Artifact) -> Interactions:

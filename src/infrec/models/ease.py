@@ -27,6 +27,7 @@ from infrec.errors import InfrecError, SolveError
 from infrec.kernels import gram, ridge
 from infrec.models.base import Fitted, Recommender, State, stored
 from infrec.progress import Progress, silent
+from infrec.search.tunable import takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
 _FEW = 3  # times as many items as users, and the users' system is cheaper
@@ -60,6 +61,10 @@ class EASE(Recommender):
     state_type: ClassVar = EASEState
     settings: EASESettings
     state: EASEState
+
+    @takes(EASESettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent

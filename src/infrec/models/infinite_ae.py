@@ -20,7 +20,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -120,7 +120,22 @@ class InfiniteAE(Explainable):
     settings: InfiniteAESettings
     state: InfiniteAEState
 
-    def __init__(self, *args: Any, centres: int | Interactions = 2000, **settings: Any) -> None:
+    if TYPE_CHECKING:  # `takes` knows numbers of centres alone
+
+        def __init__(
+            self,
+            reg: float | Auto = ...,
+            depth: int = ...,
+            dtype: Literal["float32", "float64"] = ...,
+            solver: Literal["auto", "exact", "nystrom"] = ...,
+            *,
+            centres: int | Interactions = ...,
+            seed: int = ...,
+        ) -> None: ...
+
+    def __init__(  # type: ignore[no-redef]
+        self, *args: Any, centres: int | Interactions = 2000, **settings: Any
+    ) -> None:
         given = centres if isinstance(centres, Interactions) else None
         if isinstance(centres, Interactions):
             solver = settings.get("solver", AUTO)
@@ -231,6 +246,11 @@ class InfiniteAE(Explainable):
         return scores
 
     # ---- settings ------------------------------------------------------------------------------------------
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments that make such a model; `centres` are those that were given, if any were."""
+        given = {} if self._given is None else {"centres": self._given}
+        return super().get_params(deep) | given
+
     def with_settings(self, **changes: Any) -> Self:
         """An unfitted variant, with the same given centres unless others are named."""
         if self._given is not None and "centres" not in changes:
