@@ -143,7 +143,7 @@ def test_without_a_card_nothing_is_measured(infrec: Infrec, ratings: Path, tmp_p
         "--gamma",
         3,
         "--loss",
-        "bce",
+        "binary",
         "--no-card",
         "--json",
     )
