@@ -88,7 +88,7 @@ def run(argv: Sequence[str]) -> int:
     console.begin()
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: console.note(str(message))
+        warnings.showwarning = lambda message, *_, **__: console.warn(str(message))
         try:
             interrupts.begin()
             # A command returns nothing; `typer.Exit` (--help, --version, or Ctrl-C) comes back as a number.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.data.assemble import ReadReport
+
+
+logger = logging.getLogger(__name__)
 
 
 class ArrowStream(Protocol):
@@ -98,7 +102,9 @@ class Interactions:
         """
         from infrec.data.read import read
 
-        return Interactions(**read(path, ReadOptions(**options), items, progress))
+        log = Interactions(**read(path, ReadOptions(**options), items, progress))
+        logger.info("read %s: %r", path, log)
+        return log
 
     @classmethod
     def from_frame(
@@ -115,7 +121,9 @@ class Interactions:
         from infrec.data.sources import TableSource
 
         source = TableSource(frame)
-        return Interactions(**assemble(source, ReadOptions(**options), items_source(items), progress))
+        log = Interactions(**assemble(source, ReadOptions(**options), items_source(items), progress))
+        logger.info("read %s: %r", source.name, log)
+        return log
 
     @classmethod
     def from_csr(

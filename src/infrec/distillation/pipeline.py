@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from infrec.data.interactions import InteractionsLike
     from infrec.distillation.loop import OnValidate
 
+logger = logging.getLogger(__name__)
 FEWEST = 25  # users that a search for the smallest summary begins with
 
 
@@ -185,7 +187,11 @@ def _distilled(
     }
     if past is not None:
         about |= {"represents": represented, "periods": past.periods + 1, "first_start": past.start}
-    return Summary.of_array(run.loop.best, train, about)
+    summary = Summary.of_array(run.loop.best, train, about)
+    logger.info(
+        "distilled in %.2f s, %d steps, best at %d: %r", run.seconds, track.step, track.best_step, summary
+    )
+    return summary
 
 
 # ---- size ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from infrec.data.interactions import InteractionsLike
 
+logger = logging.getLogger(__name__)
 NEGATIVES = 50
 _BATCH_BYTES = 64 << 20  # of float32 scores
 
@@ -153,6 +155,7 @@ def evaluate(
             )
         tally.add(start, stop, scores, context)
         progress("evaluate", stop, n)
+    logger.info("evaluated on %d users (%s, %s)", n, tally.name, protocol)
     result = tally.evaluation()
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
 

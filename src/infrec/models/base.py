@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import logging
 import math
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +40,7 @@ from infrec.search.tunable import Tunable
 from infrec.search.tune import tune
 from infrec.settings import Settings
 
+logger = logging.getLogger(__name__)
 _SHOWN = 4  # settings in the text of a model
 
 
@@ -133,10 +136,12 @@ class Recommender(Tunable, Lists):
         log = Interactions.from_data(interactions)
         if validation is not None:
             validation = Interactions.from_data(validation, over=log if context is None else None)
+        began = time.perf_counter()
         model = copy.copy(self)
         model._fitted = None
         tuned = tune(model, (log, validation), context=context, seconds=seconds, progress=progress)
         self._fitted = tuned.model._fitted
+        logger.info("%s: fit took %.2f s: %r", self.name, time.perf_counter() - began, self)
         return self
 
     def path(

@@ -17,6 +17,7 @@ kernels/nystrom.py
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,6 +42,7 @@ from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES
 from infrec.settings import AUTO, Auto, Settings, setting
 
+logger = logging.getLogger(__name__)
 DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
 
 GIVEN_CENTRES_GRID = (0.1, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # λ where a summary's users are centres
@@ -159,6 +161,7 @@ class InfiniteAE(Explainable):
                 kernel_rows.clear()
                 model._check_size(interactions)
                 solver, why = model.decide(interactions)
+                logger.info("%s: solver %s: %s", self.name, solver, why)
                 solve, centres = model._solver(solver, interactions, progress)
             settings = replace(model.settings, solver=solver)
             try:
