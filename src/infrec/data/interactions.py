@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+_PREVIEW = 5  # interactions of a log in a notebook
 
 
 class ArrowStream(Protocol):
@@ -339,9 +340,24 @@ class Interactions:
             f"{', weighted' if self.weighted else ''}{', own split' if self.parts else ''})"
         )
 
+    def _repr_html_(self) -> str:
+        """The size, and the first interactions."""
+        from infrec.data.rows import as_html
+
+        first = self.matrix[: np.searchsorted(self.matrix.indptr, _PREVIEW)].tocoo()
+        users, items = (at[:_PREVIEW].tolist() for at in (first.row, first.col))
+        columns: dict[str, list[Any]] = {
+            "user": [self.users[at] for at in users],
+            "item": [self.items[at] for at in items],
+            "weight": first.data[:_PREVIEW].tolist(),
+        }
+        if self.titles is not None:
+            columns["title"] = self.titles.take(pa.array(items, pa.int64())).to_pylist()
+        return as_html(repr(self), list(columns), zip(*columns.values(), strict=True))
+
 
 def _first(vocabulary: Vocabulary) -> str:
-    return repr(vocabulary.ids[0].as_py()) if len(vocabulary) else "none"
+    return repr(vocabulary[0]) if len(vocabulary) else "none"
 
 
 def canonical(matrix: sp.csr_array) -> sp.csr_array:

@@ -83,6 +83,18 @@ class Evaluation:
         pooled = {} if self.auc_contributions is None else {"AUC": self.auc_contributions}
         return {**pooled, **self.per_user}
 
+    def __repr__(self) -> str:
+        first = ", ".join(f"{name} {value:.4g}" for name, value in list(self.metrics.items())[:3])
+        return f"Evaluation({first}, …; {self.n_users:,} users, {self.protocol}, {self.split})"
+
+    def _repr_html_(self) -> str:
+        """Each metric with its interval."""
+        from infrec.data.rows import as_html
+
+        nothing = (None, None)
+        rows = [(name, value, *self.intervals.get(name, nothing)) for name, value in self.metrics.items()]
+        return as_html(repr(self), ("metric", "value", "95 % from", "to"), rows)
+
 
 def evaluate(
     model: Scorer,
