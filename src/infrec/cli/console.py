@@ -73,7 +73,7 @@ def out() -> Console:
     """Standard output. Tables keep their width when piped into a file or a pager."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110, highlight=False)
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110, highlight=False, emoji=False)
 
 
 def err() -> Console:
@@ -81,7 +81,7 @@ def err() -> Console:
     from rich.console import Console
 
     width = None if sys.stderr.isatty() else 110
-    return Console(file=sys.stderr, width=width, highlight=False, soft_wrap=True)
+    return Console(file=sys.stderr, width=width, highlight=False, emoji=False, soft_wrap=True)
 
 
 def say(text: str) -> None:

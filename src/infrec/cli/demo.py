@@ -44,7 +44,7 @@ def demo(
         bool, option("--serve", "Instead of a report, open the page that recommends as you click.")
     ] = False,
     port: Annotated[
-        int, option("--port", "Where --serve listens; 0 takes a free port.", min=0, max=65535)
+        int, option("--port PORT", "Where --serve listens; 0 takes a free port.", min=0, max=65535)
     ] = 8000,
     seed: options.Seed = 42,
     json: options.Json = False,

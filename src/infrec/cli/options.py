@@ -55,7 +55,7 @@ Data = Annotated[
         "[bold]infrec datasets list[/].",
     ),
 ]
-Seed = Annotated[int, option("--seed", "Seed of everything random.", _DATA, min=0)]
+Seed = Annotated[int, option("--seed N", "Seed of everything random.", _DATA, min=0)]
 Json = Annotated[
     bool, option("--json", "Print exactly one JSON document; everything else goes to standard error.")
 ]
