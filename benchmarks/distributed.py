@@ -105,7 +105,7 @@ def ran(data: Path, out: Path, count: int, arguments: argparse.Namespace) -> dic
     begin = time.perf_counter()
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "infrec.cli", *words, "--index", str(index)],
+            [sys.executable, "-m", "infrec", *words, "--index", str(index)],
             env=env,
             stdout=subprocess.PIPE,
             text=True,

@@ -85,7 +85,7 @@ def as_csv(source: Path, path: Path) -> None:
 
 def measured(form: str, source: Path, folder: Path, peers: str) -> dict[str, Any]:
     out = folder / "prepared"
-    words = [sys.executable, "-m", "infrec.cli", "datasets", "prepare", str(source), "-o", str(out), "--json"]
+    words = [sys.executable, "-m", "infrec", "datasets", "prepare", str(source), "-o", str(out), "--json"]
     found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     shutil.rmtree(out)
     polars = None

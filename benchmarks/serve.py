@@ -170,7 +170,7 @@ def api(known: Summary, histories: list[list[int]], folder: Path) -> dict[str, f
 def server(path: Path, workers: int) -> Iterator[tuple[int, float, int]]:
     """`infrec serve` in a process: its port, the seconds from the command to the first answer, its id."""
     began = time.perf_counter()
-    words = [sys.executable, "-m", "infrec.cli", "serve", str(path), "--port", "0", "--json", "--quiet"]
+    words = [sys.executable, "-m", "infrec", "serve", str(path), "--port", "0", "--json", "--quiet"]
     # As installed: compiled modules are kept between runs, wherever this one was told not to.
     env = {**os.environ, "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "infrec-bench-pyc")}
     env.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -361,7 +361,7 @@ def used(target: Path) -> str:
     top = model.recommend(k=3)
     model.similar(model.log.items.ids[0].as_py())
     repr(model)
-    return "" if np.isfinite(top.column("score").to_numpy()).all() else "a recommendation is not finite"
+    return "" if np.isfinite(top["score"]).all() else "a recommendation is not finite"
 
 
 def sound(log: Interactions) -> str:

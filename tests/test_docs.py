@@ -43,6 +43,9 @@ def section(path: tuple[str, ...]) -> str:
 
 COMMANDS = list(commands())
 DATA_OPTIONS = CLI[CLI.index("## Data options") : CLI.index("## infrec demo")]
+VOLUME = next(
+    line for line in CLI.splitlines() if line.startswith("- **`--quiet`**")
+)  # of nearly every command
 
 
 def options(command: Any) -> list[str]:
@@ -66,6 +69,7 @@ def test_every_command_and_option_is_documented() -> None:
         text = section(path)
         if "data options" in text.lower():
             text += DATA_OPTIONS
+        text += VOLUME
         missing += [
             f"docs/cli.md, `{' '.join(path)}`: {name} not documented"
             for name in options(command)

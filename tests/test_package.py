@@ -29,6 +29,55 @@ def test_every_public_name_resolves_and_there_are_few() -> None:
         _ = infrec.Nope
 
 
+def test_type_checkers_know_the_public_names(tmp_path: Path) -> None:
+    """A right program has the types that it should have, and each line of a wrong one is an error."""
+    right = """
+from infrec import EASE, InfiniteAE, InfiniteAEPlus, Interactions, Summary, distill, evaluate, holdout, load
+
+log = Interactions.read("ratings.csv", user="userId", positive="rating >= 4")
+split = holdout(log, seed=42)
+model: InfiniteAE = InfiniteAE(depth=2).fit(split.train, validation=split.val)
+auto: float | str = EASE(reg=500.0).fit({"user": [1], "item": [2]}).settings.reg
+quality: float = evaluate(InfiniteAEPlus().fit(log), split).metrics["HR@10"]
+summary: Summary = distill(log, users=500)
+InfiniteAE(centres=summary).set_params(reg=2.0).fit(log)
+load("model").recommend(["u17"])
+"""
+    wrong = """
+import infrec
+from infrec.models import MF
+infrec.InfiniteAE(nonsense=3)
+infrec.InfiniteAE(depth="deep")
+infrec.EASE(lam=3)
+infrec.PopRec(reg=1)
+MF(latent=2.5)
+infrec.Nope
+infrec.evaluate(infrec.EASE())
+infrec.holdout(3, seed="x")
+text: str = infrec.InfiniteAEPlus()
+"""
+    (tmp_path / "right.py").write_text(right)
+    (tmp_path / "wrong.py").write_text(wrong)
+    # Nothing of other packages: their types are not ours to check, and reading them takes longest.
+    others = "jax.*,numpy.*,optax.*,pyarrow.*,rich.*,safetensors.*,scipy.*,typer.*"
+    (tmp_path / "mypy.ini").write_text(
+        f"[mypy]\nstrict=true\nfollow_imports=silent\n"
+        f"[mypy-{others}]\nignore_missing_imports=true\nfollow_imports=skip\n"
+    )
+    options = ["--config-file", "mypy.ini", "--cache-dir", str(ROOT / ".pytest_cache" / "mypy")]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "right.py", "wrong.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(SOURCE.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {line.split(": error")[0] for line in done.stdout.splitlines() if ": error" in line}
+    lines = range(4, len(wrong.splitlines()) + 1)
+    assert found == {f"wrong.py:{number}" for number in lines}, done.stdout + done.stderr
+
+
 def test_importing_infrec_imports_nothing_heavy() -> None:
     heavy = ("jax", "numpy", "scipy", "pyarrow", "torch")
     code = f"import sys, infrec; print([m for m in {heavy} if m in sys.modules])"

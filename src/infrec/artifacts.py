@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
 import shutil
@@ -31,6 +32,7 @@ from infrec.errors import ArtifactError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
@@ -83,6 +85,7 @@ def draft(path: str | PathLike[str], *, kind: str, manifest: Mapping[str, Any]) 
         yield folder
         _seal_draft(folder, kind, manifest)
         drafts.take_place(folder, target)
+        logger.info("wrote a %s: %s", kind, target)
     except OSError as failure:
         raise ArtifactError(
             f"writing {target} failed: {failure.strerror or failure}; what was there before is intact."

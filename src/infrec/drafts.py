@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import secrets
 import shutil
 import socket
 import sys
@@ -65,7 +64,7 @@ def beside(target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(target)
     owner = f"{socket.gethostname()}-{os.getpid()}"
-    return target.with_name(f".{target.name}.{owner}.{secrets.token_hex(4)}.partial")
+    return target.with_name(f".{target.name}.{owner}.{os.urandom(4).hex()}.partial")
 
 
 def take_place(draft: Path, target: Path) -> None:

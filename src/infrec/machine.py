@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from infrec.errors import MemoryBudgetError
@@ -41,6 +40,8 @@ def in_parallel(work: Callable[[int], None], blocks: Iterable[int]) -> None:
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str | None]:
     """Python's version and those of the packages; None where one is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # takes longer than all of this file
+
     by_name: dict[str, str | None] = {"python": sys.version.split()[0]}
     for name in packages:
         try:

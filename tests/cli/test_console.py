@@ -1,10 +1,13 @@
-"""Standard error: live bars for a terminal, silence for a pipe; standard output: JSON that is JSON."""
+"""Standard error: live bars for a terminal, lines for a pipe; standard output: JSON that is JSON."""
 
 from __future__ import annotations
 
 import io
 import json
+import logging
+import re
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -28,12 +31,52 @@ def test_bars_are_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "choose settings" in terminal.getvalue()
 
 
-def test_no_bars_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", pipe)
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The time between two lines is over at once; the volume is as usual before and after."""
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 0.0)
+    console.begin()
+    yield
+    console.begin()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_progress_in_a_pipe_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with console.bars() as progress:
+        progress("choose settings", 1, 6, reg=5, score=58.2329)
+        progress("reading", 1_200_000)
+        progress("cells", 2, 3, words="ease on ml-1m")
+    assert capsys.readouterr().err.splitlines() == [
+        "choose settings: 1 of 6  reg 5  score 58.23", "reading: 1,200,000", "cells: 2 of 3  ease on ml-1m"
+    ]  # fmt: skip
+
+
+def test_what_is_soon_done_leaves_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.bars() as progress:
+        progress("choose settings", 1, 6)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("at_once")
+def test_quiet_leaves_warnings_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    console.set_volume(quiet=True)
+    console.note("a note")
+    console.warn("a warning")
+    with console.bars() as progress, console.live_distillation("distil") as steps:
         assert progress is silent
-    assert pipe.getvalue() == ""
+        steps("distil", 1, 2, loss=4.5)
+    assert capsys.readouterr().err == "a warning\n"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_verbose_says_what_the_library_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("infrec.search.tune")
+    logger.debug("before")
+    console.set_volume(verbose=True)
+    logger.debug("tried %s", {"reg": 5})
+    console.set_volume()
+    logger.debug("after")
+    assert re.fullmatch(r" +0\.\d\d s  tried \{'reg': 5\}\n", capsys.readouterr().err)
 
 
 def test_json_has_no_nan_and_no_numpy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,7 +143,7 @@ def test_without_a_card_nothing_is_measured(infrec: Infrec, ratings: Path, tmp_p
         "--gamma",
         3,
         "--loss",
-        "bce",
+        "binary",
         "--no-card",
         "--json",
     )
@@ -209,7 +209,7 @@ def test_sigterm_saves_a_second_process_is_refused_and_resume_goes_on(
     out = tmp_path / "s"
     command = ["distill", str(ratings), "--users", "6", "--steps", "60", "--no-card", "--out", str(out)]
     first = subprocess.Popen(
-        [sys.executable, "-m", "infrec.cli", *command],
+        [sys.executable, "-m", "infrec", *command],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "JAX_PLATFORMS": "cpu"},

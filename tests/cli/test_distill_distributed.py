@@ -62,7 +62,7 @@ class Two:
         meet = ("--distributed", "--coordinator", f"127.0.0.1:{port}", "--processes", 2, "--json")
         self.processes = [
             subprocess.Popen(
-                [sys.executable, "-m", "infrec.cli", "distill", *map(str, (*words, *meet, "--index", index))],
+                [sys.executable, "-m", "infrec", "distill", *map(str, (*words, *meet, "--index", index))],
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -57,7 +57,7 @@ def start(
             env |= {"SLURM_STEP_NODELIST": "localhost"}
         else:
             words += ["--coordinator", f"127.0.0.1:{port}", "--processes", "2", "--index", str(index)]
-        command = [sys.executable, "-m", "infrec.cli", *words]
+        command = [sys.executable, "-m", "infrec", *words]
         errors = subprocess.PIPE if index else terminal
         started.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=errors, text=True))
     return started

@@ -77,7 +77,7 @@ def pipe(tmp_path: Path) -> Path:
 
 
 def test_while_it_waits_for_data(pipe: Path) -> None:
-    process = start("-m", "infrec.cli", "evaluate", pipe, "--json")
+    process = start("-m", "infrec", "evaluate", pipe, "--json")
     writer = None
     while writer is None and process.poll() is None:
         try:

@@ -135,8 +135,8 @@ def answers(path: Path) -> dict[str, Any]:
     return {
         "selected": dict(model.selected),
         "scores": model.score(rows, users=ASKED if model.knows_users else None).tolist(),
-        "lists": [table.select(["user", "item", "source", "title"]).to_pydict() for table in lists],
-        "similar": model.similar("004", k=3).column("item").to_pylist(),
+        "lists": [rows.table.select(["user", "item", "source", "title"]).to_pydict() for rows in lists],
+        "similar": model.similar("004", k=3)["item"],
     }
 
 

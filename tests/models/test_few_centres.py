@@ -133,9 +133,9 @@ def test_an_explanation_names_the_centres(small_log: Interactions) -> None:
     model = InfiniteAE(reg=2, solver="nystrom", centres=30, dtype="float64").fit(small_log)
     told = model.explain(["i03", "i20"], "i05")
     score = model.score(small_log.histories([["i03", "i20"]])[0])[0, 5]
-    assert sum(told.users["contribution"].to_pylist()) == pytest.approx(score, abs=1e-6)
-    assert told.baseline + sum(told.items["contribution"].to_pylist()) == pytest.approx(score, abs=1e-6)
-    assert set(told.users["user"].to_pylist()) == set(model.centres.users.ids.to_pylist())
+    assert sum(told.users["contribution"]) == pytest.approx(score, abs=1e-6)
+    assert told.baseline + sum(told.items["contribution"]) == pytest.approx(score, abs=1e-6)
+    assert set(told.users["user"]) == set(model.centres.users.ids.to_pylist())
 
 
 def test_what_is_stored(small_log: Interactions, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_what_is_saved_is_small_and_works(log: Interactions, dataset: Partitione
     np.testing.assert_array_equal(again.score(log.matrix[:9]), model.score(log.matrix[:9]))
     np.testing.assert_array_equal(again.popularity, model.popularity)
     item = log.items.ids[3].as_py()
-    assert again.recommend(histories=[[item]], k=3).num_rows == 3
+    assert len(again.recommend(histories=[[item]], k=3)) == 3
 
 
 def test_given_centres(log: Interactions, dataset: PartitionedLog, checkerboard: Interactions) -> None:

@@ -111,10 +111,10 @@ def test_explanations_add_up(small_log: Interactions) -> None:
     why = model.explain(["i00", "i03", "i20"], "i05")
     histories, _ = small_log.histories([["i00", "i03", "i20"]])
     assert why.score == pytest.approx(float(model.score(histories)[0, 5]), rel=1e-4)
-    assert why.baseline + sum(why.items["contribution"].to_pylist()) == pytest.approx(why.score, rel=1e-4)
+    assert why.baseline + sum(why.items["contribution"]) == pytest.approx(why.score, rel=1e-4)
     beside = model.contributions(histories, np.array([5])).beside[0]
     assert beside > 0  # i00 and i03 are of the same group
-    assert sum(why.users["contribution"].to_pylist()) + beside == pytest.approx(why.score, rel=1e-4)
+    assert sum(why.users["contribution"]) + beside == pytest.approx(why.score, rel=1e-4)
 
 
 def test_all_users_as_centres_is_exact(small_log: Interactions) -> None:

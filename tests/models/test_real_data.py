@@ -64,8 +64,8 @@ def test_ml_1m_training_users_fold_in(infinite_ae: InfiniteAE, ml_1m: Split) -> 
 
 def test_ml_1m_neighbours_make_sense(infinite_ae: InfiniteAE) -> None:
     """Alien (1214): Aliens (1200) first. Toy Story (1): Toy Story 2 (3114) first."""
-    assert infinite_ae.similar(1214, k=1)["item"].to_pylist() == [1200]
-    assert infinite_ae.similar(1, k=1)["item"].to_pylist() == [3114]
+    assert infinite_ae.similar(1214, k=1)["item"] == [1200]
+    assert infinite_ae.similar(1, k=1)["item"] == [3114]
 
 
 def test_ml_1m_ease_and_popularity(ml_1m: Split) -> None:

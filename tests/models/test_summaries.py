@@ -7,8 +7,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import infrec
 from infrec.data import Interactions, Summary, Vocabulary
-from infrec.models import MF, InfiniteAE
+from infrec.data.partition_writer import prepare
+from infrec.data.sources import TableSource
+from infrec.errors import ArtifactError
+from infrec.models import EASE, MF, InfiniteAE, class_of
+
+
+def test_whatever_was_written_is_loaded_as_what_it_is(small_log: Interactions, tmp_path: Path) -> None:
+    EASE(reg=10).fit(small_log).save(tmp_path / "model")
+    Summary.of(small_log).save(tmp_path / "summary")
+    Summary.of(small_log, kind="sample").save(tmp_path / "sample")
+    prepare(TableSource(small_log.to_table()), tmp_path / "dataset")
+    loaded = {place.name: infrec.load(place) for place in tmp_path.iterdir()}
+    assert {name: type(one).__name__ for name, one in loaded.items()} == {
+        "model": "EASE", "summary": "Summary", "sample": "Summary", "dataset": "PartitionedLog"
+    }  # fmt: skip
+    assert (loaded["sample"].kind, loaded["summary"].kind) == ("sample", "summary")
+    with pytest.raises(ArtifactError, match="there is no directory"):
+        infrec.load(tmp_path / "nothing")
+
+
+def test_a_model_has_its_name_in_capitals_too() -> None:
+    assert class_of("EASE") is class_of("ease") is EASE and class_of("Infinite-AE") is InfiniteAE
+
+
+def test_given_centres_are_a_parameter(small_log: Interactions) -> None:
+    """A model with given users as centres is made again with the same ones, and may lose them."""
+    model = InfiniteAE(reg=2.0, centres=Summary.of(small_log))
+    assert model.get_params()["centres"] is InfiniteAE(**model.get_params()).get_params()["centres"]
+    assert model.set_params(centres=50).get_params()["centres"] == 50
 
 
 def test_in_another_order_of_items_it_is_still_a_summary(small_log: Interactions) -> None:

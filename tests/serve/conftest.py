@@ -125,7 +125,7 @@ class Running:
 @contextmanager
 def serving(log: Path, *arguments: object, env: dict[str, str] | None = None) -> Iterator[Running]:
     """`infrec serve …` as a process, ready."""
-    words = [sys.executable, "-m", "infrec.cli", "serve", *map(str, arguments), "--port", "0", "--json"]
+    words = [sys.executable, "-m", "infrec", "serve", *map(str, arguments), "--port", "0", "--json"]
     with log.open("w") as errors:
         process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **(env or {})}

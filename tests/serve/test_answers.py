@@ -41,13 +41,13 @@ def ids(answer: dict[str, Any]) -> list[Any]:
 
 
 def test_it_recommends_what_the_python_api_recommends(served: Served, model: InfiniteAE) -> None:
-    table = model.recommend(histories=[[100, 104, 108]], k=7).to_pydict()
+    table = model.recommend(histories=[[100, 104, 108]], k=7).table.to_pydict()
     answer = asked(served, history=[100, "104", 108, "nobody"], k=7)
     assert ids(answer) == table["item"]
     assert [item["title"] for item in answer["items"]] == table["title"]
     np.testing.assert_allclose([item["score"] for item in answer["items"]], table["score"], rtol=1e-5)
     assert (answer["source"], answer["unknown"]) == ("model", ["nobody"])
-    known = model.recommend([17], k=5).to_pydict()
+    known = model.recommend([17], k=5).table.to_pydict()
     assert ids(asked(served, user="17", k=5)) == known["item"]
 
 
@@ -112,7 +112,7 @@ def test_one_policy_makes_the_lists_of_the_service_and_of_the_python_api(
     served: Served, model: InfiniteAE, history: list[int], exclude_seen: bool, **filters: Any
 ) -> None:
     answer = asked(served, history=history, exclude_seen=exclude_seen, **filters)
-    table = model.recommend(histories=[history], exclude_seen=exclude_seen, **filters).to_pydict()
+    table = model.recommend(histories=[history], exclude_seen=exclude_seen, **filters).table.to_pydict()
     assert ids(answer) == table["item"]
     assert {answer["source"]} >= set(table["source"])
     allowed = set(filters["only"] or range(100, 140)) - set(filters["exclude"] or ())

@@ -31,7 +31,7 @@ def test_the_demo_becomes_a_server_of_two_models(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(demo, "SYNTHETIC", 5)
     monkeypatch.setattr(demo, "STEPS", 2)
     app.run(["demo", "--serve", "--port", "0", "--json", "--out", str(tmp_path)])
-    assert became[1:4] == ["-m", "infrec.cli", "serve"] and "--json" in became
+    assert became[1:4] == ["-m", "infrec", "serve"] and "--json" in became
     full, distilled = (load(source) for source in sources(became[4:6]))
     assert (full.name, distilled.name) == ("full", "distilled")
     assert full.log.n_users == 1000 and distilled.log.n_users == 5

@@ -234,7 +234,7 @@ def test_another_address_makes_a_token_and_says_it_once(folders: Path, tmp_path:
 def test_what_cannot_be_served_is_said_in_one_sentence(tmp_path: Path, folders: Path) -> None:
     def refused(*words: object, **env: str) -> dict[str, str]:
         run = subprocess.run(
-            [sys.executable, "-m", "infrec.cli", "serve", *map(str, words), "--json"],
+            [sys.executable, "-m", "infrec", "serve", *map(str, words), "--json"],
             capture_output=True,
             text=True,
             timeout=PATIENCE,

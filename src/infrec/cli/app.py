@@ -29,6 +29,7 @@ from infrec.cli import (
     sample,
     serve,
 )
+from infrec.cli.help import Command, Group
 from infrec.cli.interrupts import INTERRUPTED
 from infrec.cli.options import answers, option
 from infrec.cli.spelling import in_words_of_the_command_line, next_command
@@ -41,6 +42,7 @@ ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="infrec",
+    cls=Group,
     help="""∞-AE: recommendations in closed form, from a log of who interacted with what.
 
     Start with [bold]infrec demo[/], then try your own file:
@@ -50,7 +52,7 @@ app = typer.Typer(
       infrec recommend model --user 17
     """,
     epilog="Exit codes: 0 done, 1 an error explained in one sentence, 2 wrong usage, 130 interrupted.",
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # see `help`
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,
@@ -73,14 +75,14 @@ def _root(
     pass
 
 
-app.command()(demo.demo)
+app.command(cls=Command)(demo.demo)
 for command in (
     *(init.init, fit.fit, recommend.recommend, evaluate.evaluate, distill.distill, sample.sample),
     *(audit.audit, export.export, reproduce.reproduce),
 ):
-    app.command()(answers(command))
-app.command()(serve.serve)
-app.command()(answers(doctor.doctor))
+    app.command(cls=Command)(answers(command))
+app.command(cls=Command)(serve.serve)
+app.command(cls=Command)(answers(doctor.doctor))
 app.add_typer(datasets.app, name="datasets")
 
 
@@ -89,7 +91,7 @@ def run(argv: Sequence[str]) -> int:
     console.begin()
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: console.note(str(message))
+        warnings.showwarning = lambda message, *_, **__: console.warn(str(message))
         try:
             interrupts.begin()
             # A command returns nothing; `typer.Exit` (--help, --version, or Ctrl-C) comes back as a number.

@@ -1,5 +1,7 @@
 """Output of commands: tables on standard output, notes and bars on standard error; or one JSON document.
 
+With --quiet neither notes nor progress; with --verbose what the library logs, and a line instead of a bar.
+
 A distillation shows its loss, its validation, the best so far and the time left. Directories that commands
 write to are checked before the work: nothing is lost, and nothing fails at the end.
 """
@@ -7,6 +9,7 @@ write to are checked before the work: nothing is lost, and nothing fails at the 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,13 +31,36 @@ _OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "distillat
 
 _saved: list[str] = []
 _began = time.perf_counter()
+_quiet, _verbose = False, False
 
 
 def begin() -> None:
-    """A new command line: nothing saved, the clock at zero."""
+    """A new command line: nothing saved, the clock at zero, as loud as usual."""
     global _began
     _saved.clear()
     _began = time.perf_counter()
+    set_volume()
+
+
+def set_volume(*, quiet: bool = False, verbose: bool = False) -> None:
+    """How much is said beside the result; both flags are those of the command."""
+    global _quiet, _verbose
+    if quiet and verbose:
+        raise typer.BadParameter("--quiet and --verbose exclude each other; give one.")
+    _quiet, _verbose = quiet, verbose
+    library = logging.getLogger("infrec")
+    library.setLevel(logging.DEBUG if verbose else logging.NOTSET)
+    for handler in [one for one in library.handlers if isinstance(one, _Notes)]:
+        library.removeHandler(handler)
+    if verbose:
+        library.addHandler(_Notes())
+
+
+class _Notes(logging.Handler):
+    """What the library logs as notes, each after the seconds since the command began."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(f"{elapsed():7.2f} s  {record.getMessage()}")
 
 
 def elapsed() -> float:
@@ -47,7 +73,7 @@ def out() -> Console:
     """Standard output. Tables keep their width when piped into a file or a pager."""
     from rich.console import Console
 
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110, highlight=False)
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110, highlight=False, emoji=False)
 
 
 def err() -> Console:
@@ -55,7 +81,7 @@ def err() -> Console:
     from rich.console import Console
 
     width = None if sys.stderr.isatty() else 110
-    return Console(file=sys.stderr, width=width, highlight=False, soft_wrap=True)
+    return Console(file=sys.stderr, width=width, highlight=False, emoji=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
@@ -85,7 +111,13 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str] = (), right: Seq
 
 
 def note(text: str) -> None:
-    """Something worth knowing that is not the result."""
+    """Something worth knowing that is not the result; not with --quiet."""
+    if not _quiet:
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """Something that has to be known, also with --quiet."""
     err().print(text, style="dim", markup=False)
 
 
@@ -168,12 +200,15 @@ def check_card(place: Path) -> None:
 # ---- how far the work is -----------------------------------------------------------------------------------
 @contextmanager
 def bars(*, enabled: bool = True) -> Iterator[Progress]:
-    """A progress callback that draws live bars on standard error; silent when nobody is looking.
+    """A progress callback: live bars on a terminal, elsewhere a line now and then, nothing with --quiet.
 
     The fact `words` is shown as it is, any other with its name.
     """
-    if not enabled or not sys.stderr.isatty():
+    if not enabled or _quiet:
         yield silent
+        return
+    if not _drawn():
+        yield _lines()
         return
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
@@ -191,12 +226,34 @@ def bars(*, enabled: bool = True) -> Iterator[Progress]:
         def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
             if stage not in tasks:
                 tasks[stage] = live.add_task(stage, total=total, words="")
-            words = "  ".join(
-                str(value) if key == "words" else f"{key} {_brief(value)}" for key, value in facts.items()
-            )
-            live.update(tasks[stage], completed=done, total=total, words=words)
+            live.update(tasks[stage], completed=done, total=total, words=_words(facts))
 
         yield update
+
+
+def _drawn() -> bool:
+    """Whether progress is a bar: somebody looks, and no lines of the log would break it."""
+    return sys.stderr.isatty() and not _verbose
+
+
+def _lines() -> Progress:
+    """Progress as plain lines, for logs of jobs and pipes; work that is soon done leaves none."""
+    last = time.monotonic()
+
+    def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            count = f"{done:,.0f}" if total is None else f"{done:,.0f} of {total:,.0f}"
+            note("  ".join(filter(None, (f"{stage}: {count}", _words(facts)))))
+
+    return update
+
+
+def _words(facts: Mapping[str, object]) -> str:
+    return "  ".join(
+        str(value) if key == "words" else f"{key} {_brief(value)}" for key, value in facts.items()
+    )
 
 
 def _brief(value: object) -> str:
@@ -214,10 +271,10 @@ def steps(title: str, describe: Callable[[str, str, dict[str, Any]], str | None]
 
         def update(stage: str, done: float, total: float | None = None, **facts: object) -> None:
             nonlocal last
-            if draw is silent and time.monotonic() - last < SECONDS_BETWEEN_LINES:
+            if not _drawn() and time.monotonic() - last < SECONDS_BETWEEN_LINES:
                 return
             words = describe(stage, f"{done:.0f} of {total or 0:.0f}", facts)
-            if draw is not silent:
+            if _drawn():
                 draw(title if words else f"  {stage}", done, total, **({"words": words} if words else facts))
             elif words is not None:
                 last = time.monotonic()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options
+from infrec.cli.help import Command, Group
 from infrec.cli.options import Answer, Reading, answers, argument, option, reads_data, report_lines
 from infrec.report import numbers
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from infrec.data import Interactions
 
 app = typer.Typer(
+    cls=Group,
     help="Which data there is, what is in it, where to get it, and how to make some.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # see `help`
 )
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 @answers
 def list_() -> Answer:
     """Registered datasets, and which of them are on this machine.
@@ -39,7 +41,7 @@ def list_() -> Answer:
     return {"datasets": entries}, partial(console.table, rows, ("name", "what", "here"))
 
 
-@app.command()
+@app.command(cls=Command)
 @answers
 @reads_data
 def stats(data: options.Data, reading: Reading = Reading()) -> Answer:
@@ -56,7 +58,7 @@ def stats(data: options.Data, reading: Reading = Reading()) -> Answer:
     return document, partial(_show_stats, document)
 
 
-@app.command()
+@app.command(cls=Command)
 @answers
 def download(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from [bold]infrec datasets list[/].")],
@@ -79,13 +81,13 @@ def download(
     return {"dataset": name, "path": str(path), "bytes": n_bytes}, words
 
 
-@app.command()
+@app.command(cls=Command)
 @answers
 def generate(
     out: Annotated[Path, option("--out -o PATH", "Parquet file to write.")],
-    users: Annotated[int, option("--users", "How many users.", min=1)] = 1000,
-    items: Annotated[int, option("--items", "How many items.", min=2)] = 500,
-    interactions: Annotated[int, option("--interactions", "How many interactions.", min=1)] = 40000,
+    users: Annotated[int, option("--users N", "How many users.", min=1)] = 1000,
+    items: Annotated[int, option("--items N", "How many items.", min=2)] = 500,
+    interactions: Annotated[int, option("--interactions N", "How many interactions.", min=1)] = 40000,
     seed: options.Seed = 42,
 ) -> Answer:
     """Make a realistic log: long-tailed popularity and activity, tastes that a good model finds.
@@ -112,7 +114,7 @@ def generate(
     )
 
 
-@app.command()
+@app.command(cls=Command)
 @answers
 @reads_data
 def prepare(

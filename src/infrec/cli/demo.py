@@ -44,7 +44,7 @@ def demo(
         bool, option("--serve", "Instead of a report, open the page that recommends as you click.")
     ] = False,
     port: Annotated[
-        int, option("--port", "Where --serve listens; 0 takes a free port.", min=0, max=65535)
+        int, option("--port PORT", "Where --serve listens; 0 takes a free port.", min=0, max=65535)
     ] = 8000,
     seed: options.Seed = 42,
     json: options.Json = False,
@@ -186,4 +186,4 @@ def _serve(out: Path, seed: int, port: int, json: bool) -> None:
     words += ["--json"] if json else ["--open"]
     sys.stdout.flush()
     # Another program in this process: distilling has started JAX, and the server must be without it.
-    os.execv(sys.executable, [sys.executable, "-m", "infrec.cli", "serve", *words])
+    os.execv(sys.executable, [sys.executable, "-m", "infrec", "serve", *words])

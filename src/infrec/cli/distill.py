@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,9 +32,6 @@ class MethodOptions(Settings):
     """How a summary is made, beside the settings of `DistillSettings`."""
 
     gamma: int | None = setting(None, "γ: draws per row (published), mass of a row (soft)", least=1)
-    loss: Literal["standardised", "multinomial", "bce"] | None = setting(
-        None, "on standardised scores (ours), as the paper's code has it, or its equation"
-    )
     search: bool = setting(False, "try the paper's grid and keep the best")
 
 
@@ -50,7 +47,7 @@ class MethodOptions(Settings):
     noise_multiplier=Shown("S"),
     catalogue=Shown("FILE"),
 )
-@options.with_settings("method", MethodOptions, panel=_HOW, gamma=Shown("N"), loss=Shown(), search=Shown())
+@options.with_settings("method", MethodOptions, panel=_HOW, gamma=Shown("N"), search=Shown())
 @options.with_settings(
     "size", SummarySize, panel=_SIZE, target=Shown("SHARE"), total=Shown("N"), percent=Shown("P")
 )
@@ -63,6 +60,7 @@ class MethodOptions(Settings):
     per_user=Shown("N", _SIZE, help="interactions per synthetic user, on average"),
     mode=Shown(help="0/1 interactions (the default); our best fractional ones; or the paper's code"),
     start=Shown(help="begin with item popularity and noise, or with rows of real users (which leaks them)"),
+    loss=Shown(help="on standardised scores (ours), as the paper's code has it, or its equation"),
     targets=Shown(help="learn what all others predict for a user (0/1's default), or own items (leaks)"),
     hidden=Shown("SHARE", help="share of a user's items to hide and predict"),
     tau=Shown("T", help="τ: temperature"),
@@ -170,8 +168,6 @@ def _run_settings(
     settings = DistillSettings.parse(pairs or (), "distill") | given
     if settings.get("start") == "summary":
         raise typer.BadParameter("a summary to start from is given by --continue.", param_hint="--start")
-    if method.loss is not None:
-        settings["loss"] = "binary" if method.loss == "bce" else method.loss
     sizes = {name: settings.pop(name, None) for name in ("users", "per_user")} | size.to_dict()
     run = {**sizes, "mode": None, "gamma": method.gamma, "seed": seed, **settings}
     before = None if previous is None else Summary.load(previous)

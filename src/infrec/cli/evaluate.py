@@ -27,7 +27,10 @@ Protocol = Literal["paper-code", "textbook"]
 ModelOption = Annotated[
     list[str] | None,
     option(
-        "--model -m NAME", f"One of {options.MODELS}; several are compared; infinite-ae by default.", MODEL
+        "--model -m NAME",
+        f"One of {options.MODELS}; several are compared; infinite-ae by default.",
+        MODEL,
+        callback=options.small_letters,
     ),
 ]
 NoSearchOption = Annotated[bool, option("--no-search", "Use the shipped settings; choose nothing.", MODEL)]

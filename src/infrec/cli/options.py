@@ -1,7 +1,7 @@
 """Options that several commands share, written once, and what they lead to: a log, a model.
 
 A command that `reads_data` has all the data options and receives one `Reading`. A command that `answers` has
---json and returns what is then printed.
+--json, --quiet and --verbose, and returns what is then printed.
 """
 
 from __future__ import annotations
@@ -57,15 +57,26 @@ Data = Annotated[
         "such as https://…, or a name from [bold]infrec datasets list[/].",
     ),
 ]
-Seed = Annotated[int, option("--seed", "Seed of everything random.", _DATA, min=0)]
+Seed = Annotated[int, option("--seed N", "Seed of everything random.", _DATA, min=0)]
 Json = Annotated[
     bool, option("--json", "Print exactly one JSON document; everything else goes to standard error.")
+]
+Quiet = Annotated[bool, option("--quiet -q", "Say nothing but the result, warnings and errors.")]
+Verbose = Annotated[
+    bool, option("--verbose -v", "Also say what is done, step by step, and how long it took.")
 ]
 Settings = Annotated[
     list[str] | None,
     option("--set KEY=VALUE", "Fix a setting of the model, such as reg=5; repeatable.", MODEL),
 ]
-ModelName = Annotated[str, option("--model -m NAME", f"One of {MODELS}.", MODEL)]
+
+
+def small_letters(names: Any) -> Any:
+    """One name or several as they are kept: models are found whatever their capitals."""
+    return names.lower() if isinstance(names, str) else names and [name.lower() for name in names]
+
+
+ModelName = Annotated[str, option("--model -m NAME", f"One of {MODELS}.", MODEL, callback=small_letters)]
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> str:
@@ -160,12 +171,17 @@ def with_settings(
 def answers(command: Callable[..., Answer | None]) -> Command:
     """A decorator: a command that returns its result, as a document and in words, prints one of them.
 
-    It gets the option --json, which asks for the document. Words are rich text, or a function that prints.
+    It gets the options --json, which asks for the document, --quiet and --verbose. Words are rich text, or a
+    function that prints.
     """
     parameters = inspect.signature(command, eval_str=True).parameters.values()
-    json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+    flags = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("json", Json), ("quiet", Quiet), ("verbose", Verbose))
+    ]
 
-    def answering(*, json: bool, **given: Any) -> None:
+    def answering(*, json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
+        console.set_volume(quiet=quiet, verbose=verbose)
         if (answer := command(**given)) is None:
             return
         document, words = answer
@@ -176,7 +192,7 @@ def answers(command: Callable[..., Answer | None]) -> Command:
         else:
             words()
 
-    return _with_parameters(command, answering, [*parameters, json])
+    return _with_parameters(command, answering, [*parameters, *flags])
 
 
 def _with_parameters(command: Command, around: Command, parameters: Iterable[inspect.Parameter]) -> Command:

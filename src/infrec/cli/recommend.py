@@ -103,18 +103,18 @@ def recommend(
     if history:
         _, (unseen,) = fitted.log.histories([history])
         unknown = [str(each) for each in unseen]
-        table = fitted.recommend(histories=[history], **filters)
+        table = fitted.recommend(histories=[history], **filters).table
     elif user:
         at = (fitted.log if dataset is None else dataset).users.positions(user)
         unknown = [each for each, position in zip(user, at, strict=True) if position < 0]
         if dataset is None:
-            table = fitted.recommend(user, **filters)
+            table = fitted.recommend(user, **filters).table
         elif unknown and on_unknown == "error":
             raise DataError(f"{data} has no user {unknown[0]!r}; expected one of its {len(dataset.users):,}.")
         else:
             import pyarrow as pa
 
-            table = _named(fitted.recommend(histories=dataset.rows(at), **filters), pa.array(user))
+            table = _named(fitted.recommend(histories=dataset.rows(at), **filters).table, pa.array(user))
     document = {"model": fitted.name, "k": k, "unknown": unknown, "recommendations": table.to_pylist()}
     return document, partial(_show, table, named=bool(user))
 
@@ -143,10 +143,10 @@ def _batches(
         while done < end:
             users = ids.slice(done, min(BATCH, end - done))
             if partition is None:
-                yield fitted.recommend(users, **filters)
+                yield fitted.recommend(users, **filters).table
             else:
                 rows = partition[done - begin : done - begin + len(users)]
-                yield _named(fitted.recommend(histories=rows, **filters), users)
+                yield _named(fitted.recommend(histories=rows, **filters).table, users)
             done += len(users)
             progress("recommending", done, len(ids))
 

@@ -32,7 +32,7 @@ ModelsArgument = Annotated[
 HostOption = Annotated[
     str, option("--host ADDRESS", "Where to listen; any but this machine's own needs a token.")
 ]
-PortOption = Annotated[int, option("--port", "Which port; 0 takes a free one.", min=0, max=65535)]
+PortOption = Annotated[int, option("--port PORT", "Which port; 0 takes a free one.", min=0, max=65535)]
 TokenOption = Annotated[
     str | None,
     option(
@@ -56,10 +56,10 @@ CorsOption = Annotated[
     ),
 ]
 WorkersOption = Annotated[
-    int, option("--workers", "Processes; the weights are in memory once.", _LOAD, min=1, max=256)
+    int, option("--workers N", "Processes; the weights are in memory once.", _LOAD, min=1, max=256)
 ]
 QueueOption = Annotated[
-    int, option("--queue", "Requests that may wait for a model; more get 503.", _LOAD, min=1)
+    int, option("--queue N", "Requests that may wait for a model; more get 503.", _LOAD, min=1)
 ]
 WindowOption = Annotated[
     float,
@@ -75,7 +75,7 @@ TimeoutOption = Annotated[
     float, option("--timeout SECONDS", "How long a request may take to arrive.", _LOAD, min=0.1)
 ]
 ConnectionsOption = Annotated[
-    int, option("--connections", "Open connections at a time, in each process.", _LOAD, min=1)
+    int, option("--connections N", "Open connections at a time, in each process.", _LOAD, min=1)
 ]
 QuietOption = Annotated[bool, option("--quiet", "No line for each request.")]
 OpenOption = Annotated[bool, option("--open", "Open the page in a browser.")]

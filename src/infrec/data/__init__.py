@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from infrec.data.assemble import ReadReport
@@ -21,7 +21,9 @@ _HOME = {
 __all__ = ["Interactions", "ReadReport", "Summary", "Vocabulary"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'infrec.data' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+if not TYPE_CHECKING:  # with it, type checkers would take any name for one of these
+
+    def __getattr__(name):
+        if name not in _HOME:
+            raise AttributeError(f"module 'infrec.data' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOME[name]), name)

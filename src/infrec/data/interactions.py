@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, Union
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.data.assemble import ReadReport
+
+
+logger = logging.getLogger(__name__)
+_PREVIEW = 5  # interactions of a log in a notebook
+
+
+class ArrowStream(Protocol):
+    """A dataframe of any library that exports its columns through Arrow: pandas, polars, DuckDB, Arrow."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+InteractionsLike: TypeAlias = Union[
+    "Interactions", ArrowStream, Mapping[str, Sequence[Any]], sp.sparray, sp.spmatrix, "NDArray[Any]"
+]  # what `Interactions.from_data` takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +106,9 @@ class Interactions:
         """
         from infrec.data.read import read
 
-        return Interactions(**read(path, ReadOptions(**options), items, progress))
+        log = Interactions(**read(path, ReadOptions(**options), items, progress))
+        logger.info("read %s: %r", path, log)
+        return log
 
     @classmethod
     def from_frame(
@@ -108,7 +127,9 @@ class Interactions:
 
         source = TableSource(frame)
         chosen = ReadOptions(**options)
-        return Interactions(**cut(assemble(source, chosen, items_source(items), progress), chosen))
+        log = Interactions(**cut(assemble(source, chosen, items_source(items), progress), chosen))
+        logger.info("read %s: %r", source.name, log)
+        return log
 
     @classmethod
     def from_csr(
@@ -153,6 +174,28 @@ class Interactions:
             columns,
             item_info=None if titles is None else pa.table({"title": pa.array(titles, pa.string())}),
         )
+
+    @classmethod
+    def from_data(cls, data: InteractionsLike, *, over: Interactions | None = None) -> Interactions:
+        """From anything that holds interactions; `fit`, `evaluate` and `distill` take their data so.
+
+        Args:
+            data: `Interactions`; a dataframe, an Arrow table or a mapping of columns, whose user and item
+                columns are recognised by their names (`from_frame` takes other names and a rule for ratings);
+                or a matrix, users × items (scipy sparse or numpy).
+            over: A log whose users and items the result has, in the same order. A matrix has them as its rows
+                and columns; of anything else, users and items that the log lacks are left out, with a
+                warning.
+        """
+        if isinstance(data, Interactions):
+            log = data
+        elif not (sp.issparse(data) or isinstance(data, np.ndarray)):
+            log = cls.from_frame(data)
+        elif over is None:
+            return cls.from_csr(data)
+        else:
+            return cls.from_csr(data, users=over.users.ids, items=over.items.ids)
+        return log if over is None else log._over(over)
 
     # ---- what it holds ------------------------------------------------------------------------------------
     @property
@@ -259,6 +302,30 @@ class Interactions:
         matrix = sp.csr_array((coo.data, (coo.row, to[coo.col])), shape=(self.n_users, len(items)))
         return replace(self, matrix=canonical(matrix), items=items, time=None, item_info=None, parts=None)
 
+    def _over(self, log: Interactions) -> Interactions:
+        """These interactions over the users and items of another log, as far as it has them."""
+        if self.users == log.users and self.items == log.items:
+            return self
+        coo = self.matrix.tocoo()
+        row = log.users.positions(self.users.ids)[coo.row]
+        column = log.items.positions(self.items.ids)[coo.col]
+        known = (row >= 0) & (column >= 0)
+        if len(known) and not known.any():
+            who = "items" if (column < 0).all() else "users" if (row < 0).all() else "pairs of user and item"
+            raise DataError(
+                f"none of the {len(known):,} interactions is of the log's users and items: they have other "
+                f"{who}; expected ids such as {_first(log.users)} (user) and {_first(log.items)} (item)."
+            )
+        if not known.all():
+            users, items = np.count_nonzero(row < 0), np.count_nonzero(column < 0)
+            warnings.warn(
+                f"{np.count_nonzero(~known):,} of {len(known):,} interactions are left out: {users:,} of "
+                f"users and {items:,} of items that the log does not have.",
+                stacklevel=4,
+            )
+        pairs = (coo.data[known], (row[known], column[known]))
+        return log.with_matrix(sp.csr_array(pairs, shape=log.matrix.shape))
+
     def to_table(self) -> pa.Table:
         """One row per interaction: user, item, weight, and time where known."""
         coo = self.matrix.tocoo()
@@ -277,6 +344,25 @@ class Interactions:
             f"{self.n_interactions:,} interactions"
             f"{', weighted' if self.weighted else ''}{', own split' if self.parts else ''})"
         )
+
+    def _repr_html_(self) -> str:
+        """The size, and the first interactions."""
+        from infrec.data.rows import as_html
+
+        first = self.matrix[: np.searchsorted(self.matrix.indptr, _PREVIEW)].tocoo()
+        users, items = (at[:_PREVIEW].tolist() for at in (first.row, first.col))
+        columns: dict[str, list[Any]] = {
+            "user": [self.users[at] for at in users],
+            "item": [self.items[at] for at in items],
+            "weight": first.data[:_PREVIEW].tolist(),
+        }
+        if self.titles is not None:
+            columns["title"] = self.titles.take(pa.array(items, pa.int64())).to_pylist()
+        return as_html(repr(self), list(columns), zip(*columns.values(), strict=True))
+
+
+def _first(vocabulary: Vocabulary) -> str:
+    return repr(vocabulary[0]) if len(vocabulary) else "none"
 
 
 def canonical(matrix: sp.csr_array) -> sp.csr_array:

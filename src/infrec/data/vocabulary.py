@@ -6,7 +6,7 @@ given a series: half a second for nothing in every command. Those below do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,14 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __iter__(self) -> Iterator[int | str]:
+        return iter(self.ids.to_pylist())
+
+    def __getitem__(self, position: int) -> int | str:
+        """The id at a position, as Python has it."""
+        value: int | str = self.ids[int(position)].as_py()
+        return value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.ids.equals(other.ids)

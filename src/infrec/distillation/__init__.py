@@ -6,7 +6,7 @@ Names are imported when first used: settings need no arrays, saved summaries no 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from infrec.checkpoints import Interrupted
@@ -22,7 +22,9 @@ _HOME = {
 __all__ = ["DistillSettings", "Interrupted", "distill"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'infrec.distillation' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+if not TYPE_CHECKING:  # with it, type checkers would take any name for one of these
+
+    def __getattr__(name):
+        if name not in _HOME:
+            raise AttributeError(f"module 'infrec.distillation' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOME[name]), name)

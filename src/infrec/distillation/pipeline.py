@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,13 +22,15 @@ from infrec.splits.holdout import held_out
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from infrec.data.interactions import InteractionsLike
     from infrec.distillation.loop import OnValidate
 
+logger = logging.getLogger(__name__)
 FEWEST = 25  # users that a search for the smallest summary begins with
 
 
 def distill(
-    data: Split | Interactions,
+    data: Split | InteractionsLike,
     users: int | None = None,
     *,
     mode: str | None = None,
@@ -53,7 +56,7 @@ def distill(
     """Distil the train part of a split (or a log, of which a tenth is held out) into synthetic users.
 
     Args:
-        data: The split or the log.
+        data: The split; or the log as `Interactions`, a dataframe, an Arrow table or a matrix, users × items.
         users: How many synthetic users (500).
         mode: `discrete` (0/1, the default), `soft` or `published`.
         per_user: Interactions of a synthetic user, on average.
@@ -76,6 +79,7 @@ def distill(
         progress: Called as the work goes on.
         changes: Single fields of `DistillSettings`, by name.
     """
+    data = data if isinstance(data, Split) else Interactions.from_data(data)
     place = None if run_directory is None else Path(run_directory)
     given = {"users": users, "seed": seed, "mode": mode, **changes}
     size = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
@@ -183,7 +187,11 @@ def _distilled(
     }
     if past is not None:
         about |= {"represents": represented, "periods": past.periods + 1, "first_start": past.start}
-    return Summary.of_array(run.loop.best, train, about)
+    summary = Summary.of_array(run.loop.best, train, about)
+    logger.info(
+        "distilled in %.2f s, %d steps, best at %d: %r", run.seconds, track.step, track.best_step, summary
+    )
+    return summary
 
 
 # ---- size ----------------------------------------------------------------------------------------------

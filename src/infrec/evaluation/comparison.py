@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,7 +162,7 @@ def compare_models(
         with watch("evaluate"):
             evaluations[name] = evaluate(model, split, seed=seed, progress=progress)
         records.append(_record(model, evaluations[name], group_of, watch.seconds))
-        if name == "infinite-ae":
+        if isinstance(model, models.InfiniteAE):
             example = _example(model, split)
     sizes = [int((group_of == at).sum()) for at in range(len(GROUPS))]
     return Comparison(
@@ -231,10 +232,10 @@ def _example(model: InfiniteAE, split: Split, size: int = 10, k: int = 5) -> Exa
     recommended = model.recommend(histories=[history], k=k)
     title = _titles(model)
     return Example(
-        user=str(split.train.users.ids[row].as_py()),
+        user=str(split.train.users[row]),
         model=model.name,
         history=tuple(title(item) for item in history),
-        recommended=tuple(_explained(model, history, r, title, held_out) for r in recommended.to_pylist()),
+        recommended=tuple(_explained(model, history, r, title, held_out) for r in recommended),
     )
 
 
@@ -246,10 +247,7 @@ def _explained(
     held_out: set[object],
 ) -> Recommended:
     explanation = model.explain(history, row["item"])
-    items, users = (
-        table.sort_by([("contribution", "descending")]).slice(0, REASONS).to_pylist()
-        for table in (explanation.items, explanation.users)
-    )
+    items, users = (list(islice(reasons, REASONS)) for reasons in (explanation.items, explanation.users))
     return Recommended(
         rank=row["rank"],
         label=title(row["item"]),

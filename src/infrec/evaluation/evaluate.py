@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from infrec import machine, metrics
+from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
 from infrec.metrics.intervals import LEVEL, RESAMPLES, Interval, intervals_of, resampled_means
 from infrec.progress import Progress, silent
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
+    from infrec.data.interactions import InteractionsLike
+
+logger = logging.getLogger(__name__)
 NEGATIVES = 50
 _BATCH_BYTES = 64 << 20  # of float32 scores
 
@@ -78,10 +83,22 @@ class Evaluation:
         pooled = {} if self.auc_contributions is None else {"AUC": self.auc_contributions}
         return {**pooled, **self.per_user}
 
+    def __repr__(self) -> str:
+        first = ", ".join(f"{name} {value:.4g}" for name, value in list(self.metrics.items())[:3])
+        return f"Evaluation({first}, …; {self.n_users:,} users, {self.protocol}, {self.split})"
+
+    def _repr_html_(self) -> str:
+        """Each metric with its interval."""
+        from infrec.data.rows import as_html
+
+        nothing = (None, None)
+        rows = [(name, value, *self.intervals.get(name, nothing)) for name, value in self.metrics.items()]
+        return as_html(repr(self), ("metric", "value", "95 % from", "to"), rows)
+
 
 def evaluate(
     model: Scorer,
-    split: Split,
+    split: Split | InteractionsLike,
     *,
     protocol: str = "paper-code",
     k: Sequence[int] = (10, 100),
@@ -98,7 +115,8 @@ def evaluate(
 
     Args:
         model: A fitted model over the items of the split.
-        split: The split whose test part is measured.
+        split: The split whose test part is measured; or what was held out of the model's log, as a frame, a
+            matrix or `Interactions`: then the users in it are measured.
         protocol: `paper-code` pools its AUC over all users, against 50 random negatives each (seeded);
             `textbook` takes each user's own, against all.
         k: Lengths of the lists.
@@ -109,6 +127,10 @@ def evaluate(
         sample_users: Measure on so many users, drawn at random; intervals are those of the sample.
         progress: Called with how many users are done.
     """
+    people = None
+    if not isinstance(split, Split):
+        split = Split.of(_log_of(model), split)
+        people = np.flatnonzero(split.test.user_counts)
     metrics.check_protocol(protocol)
     if not k or min(k) < 1:
         raise ConfigError(f"k is {tuple(k)}; expected list lengths of 1 or more.")
@@ -118,10 +140,11 @@ def evaluate(
         if number is not None and number < 1:
             raise ConfigError(f"{name} is {number}; expected 1 or more.")
     _check_items(model, split)
-    people = None
-    if sample_users is not None and sample_users < split.train.n_users:
-        drawn = generator(seed, "evaluated users").choice(split.train.n_users, sample_users, replace=False)
-        people = np.sort(drawn)
+    able = split.train.n_users if people is None else len(people)
+    sampled = sample_users is not None and sample_users < able
+    if sampled:
+        drawn = np.sort(generator(seed, "evaluated users").choice(able, sample_users, replace=False))
+        people = drawn if people is None else people[drawn]
     lengths = tuple(dict.fromkeys(k))
     n = split.train.n_users if people is None else len(people)
     machine.require_memory(
@@ -129,7 +152,8 @@ def evaluate(
         f"an evaluation of {n:,} users",
         "measure on a sample of them (sample_users; `--sample-users 100000`)",
     )
-    tally = _Tally(split, people, protocol, lengths, seed)
+    name = split.name + (f", {n:,} of {able:,} users (seed {seed})" if sampled else "")
+    tally = _Tally(split, name, people, protocol, lengths, seed)
     step = batch or max(16, _BATCH_BYTES // (4 * split.train.n_items))
     for start in range(0, n, step):
         stop = min(n, start + step)
@@ -143,6 +167,7 @@ def evaluate(
             )
         tally.add(start, stop, scores, context)
         progress("evaluate", stop, n)
+    logger.info("evaluated on %d users (%s, %s)", n, tally.name, protocol)
     result = tally.evaluation()
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
 
@@ -197,6 +222,17 @@ def compare(
     }
 
 
+def _log_of(model: Scorer) -> Interactions:
+    """The log that the model was fitted on, which held-out interactions need beside them."""
+    log = getattr(model, "log", None)
+    if not isinstance(log, Interactions):
+        raise ConfigError(
+            f"a {type(model).__name__} knows no log that these interactions were held out of; expected a "
+            "Split."
+        )
+    return log
+
+
 def _check_items(model: Scorer, split: Split) -> None:
     """Refuse a model over as many other items, or in another order; `score` refuses another number."""
     own, items = getattr(getattr(model, "log", None), "items", None), split.train.items
@@ -213,13 +249,16 @@ class _Tally:
     """Sums and per-user figures that are kept of each batch after its scores are gone."""
 
     def __init__(
-        self, split: Split, people: NDArray[np.integer] | None, protocol: str, k: tuple[int, ...], seed: int
+        self,
+        split: Split,
+        name: str,
+        people: NDArray[np.integer] | None,
+        protocol: str,
+        k: tuple[int, ...],
+        seed: int,
     ) -> None:
         n_items = split.train.n_items
-        self.split, self.protocol, self.k = split, protocol, k
-        self.name = split.name
-        if people is not None:
-            self.name += f", {len(people):,} of {split.train.n_users:,} users (seed {seed})"
+        self.split, self.name, self.protocol, self.k = split, name, protocol, k
         self.item_counts = split.train.item_counts
         self.weights = metrics.inverse_propensity(self.item_counts)
         parts = (part.matrix for part in (split.train, split.val, split.test))

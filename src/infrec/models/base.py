@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import logging
 import math
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 from infrec import artifacts
 from infrec.contents import Artifact, with_info
 from infrec.data import Interactions, Vocabulary
-from infrec.data.interactions import canonical
+from infrec.data.interactions import InteractionsLike, canonical
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models.lists import Lists
 from infrec.progress import Progress, silent
@@ -37,6 +39,9 @@ from infrec.search.criterion import Candidate
 from infrec.search.tunable import Tunable
 from infrec.search.tune import tune
 from infrec.settings import Settings
+
+logger = logging.getLogger(__name__)
+_SHOWN = 4  # settings in the text of a model
 
 
 def stored(*shape: str) -> Any:
@@ -109,9 +114,9 @@ class Recommender(Tunable, Lists):
     # ---- fitting -------------------------------------------------------------------------------------------
     def fit(
         self,
-        interactions: Interactions,
+        interactions: InteractionsLike,
         *,
-        validation: Interactions | None = None,
+        validation: InteractionsLike | None = None,
         context: sp.csr_array | None = None,
         seconds: float | None = None,
         progress: Progress = silent,
@@ -119,17 +124,24 @@ class Recommender(Tunable, Lists):
         """Fit in place, whole or not at all; fitted again, a model chooses again.
 
         Args:
-            interactions: The log to fit on.
-            validation: "auto" settings are chosen on it, and it is never trained on. Without it they are
-                chosen on an inner holdout, and the model is then fitted on everything.
+            interactions: The log to fit on: `Interactions`, a dataframe, an Arrow table, or a matrix, users
+                × items (`Interactions.from_data`).
+            validation: "auto" settings are chosen on it, and it is never trained on; its users and items are
+                those of the log. Without it they are chosen on an inner holdout, and the model is then fitted
+                on everything.
             context: The validation users' histories, where they are not the users of `interactions`.
             seconds: Begin no further candidate after that time.
             progress: Called while it works.
         """
+        log = Interactions.from_data(interactions)
+        if validation is not None:
+            validation = Interactions.from_data(validation, over=log if context is None else None)
+        began = time.perf_counter()
         model = copy.copy(self)
         model._fitted = None
-        tuned = tune(model, (interactions, validation), context=context, seconds=seconds, progress=progress)
+        tuned = tune(model, (log, validation), context=context, seconds=seconds, progress=progress)
         self._fitted = tuned.model._fitted
+        logger.info("%s: fit took %.2f s: %r", self.name, time.perf_counter() - began, self)
         return self
 
     def path(
@@ -311,9 +323,13 @@ class Recommender(Tunable, Lists):
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]: ...
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self.selected.items())
-        fitted = "" if self._fitted is None else f", fitted on {self.log!r}"
-        return f"{type(self).__name__}({settings}{fitted})"
+        """The settings that are not the defaults, the first few of them, and the size of the log."""
+        defaults = self.settings_type().to_dict()
+        words = [f"{name}={value!r}" for name, value in self.selected.items() if value != defaults[name]]
+        words[_SHOWN:] = ["…"] if len(words) > _SHOWN else []
+        if self._fitted is not None:
+            words.append(f"fitted on {self.log.n_users:,} users × {self.log.n_items:,} items")
+        return f"{type(self).__name__}({', '.join(words)})"
 
 
 def _log_of(artifact: Artifact) -> Interactions:

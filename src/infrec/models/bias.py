@@ -22,6 +22,7 @@ from infrec.data import Interactions
 from infrec.models.base import Fitted
 from infrec.models.gradient_model import GradientModel, GradientState, Program
 from infrec.progress import Progress, silent
+from infrec.search.tunable import takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class BiasOnly(GradientModel):
     name: ClassVar[str] = "bias-only"
     settings_type: ClassVar = BiasSettings
     settings: BiasSettings
+
+    @takes(BiasSettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     def program(self, log: Interactions) -> Biases:
         return Biases()

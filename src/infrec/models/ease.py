@@ -29,6 +29,7 @@ from infrec.errors import InfrecError, SolveError
 from infrec.kernels import devices, gram, ridge
 from infrec.models.base import Fitted, Recommender, State, stored
 from infrec.progress import Progress, silent
+from infrec.search.tunable import takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
 _FEW = 3  # times as many items as users, and the users' system is cheaper
@@ -111,6 +112,10 @@ class EASE(Recommender):
     settings_type: ClassVar = EASESettings
     settings: EASESettings
     state: Direct | Factored
+
+    @takes(EASESettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent

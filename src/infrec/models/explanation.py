@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
+from infrec.data.rows import Rows
 from infrec.errors import DataError
 from infrec.kernels import gram
 from infrec.models.base import Recommender
@@ -43,8 +44,8 @@ class Explanation:
     Args:
         item, score: The item that was asked about, and its score.
         baseline: The score with an empty history: what everybody gets.
-        items: Table of item, contribution (and title), which add up to score − baseline.
-        users: Table of user, contribution, kernel (how close that user is to the history); contributions add
+        items: Rows of item, contribution (and title), which add up to score − baseline.
+        users: Rows of user, contribution, kernel (how close that user is to the history); contributions add
             up to the score, for ∞-AE-plus without what its item side makes of the history itself. Both tables
             begin with what raised the score most and end with what lowered it most.
     """
@@ -52,8 +53,8 @@ class Explanation:
     item: object
     score: float
     baseline: float
-    items: pa.Table
-    users: pa.Table
+    items: Rows
+    users: Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +100,19 @@ class Explainable(Recommender):
         rows, unknown = log.histories([history])
         if unknown[0]:
             raise DataError(f"the history holds items that the model does not know: {unknown[0][:5]}.")
-        parts = self.contributions(rows, np.array([item_column(log, item)]))
+        column = item_column(log, item)
+        parts = self.contributions(rows, np.array([column]))
         by_item, by_user = parts.by_item[:, 0], parts.by_user[:, 0]
         items = {"item": log.items.take(rows.indices), "contribution": by_item}
         if log.titles is not None:
             items["title"] = log.titles.take(pa.array(rows.indices))
         users = {"user": self.centres.users.ids, "contribution": by_user, "kernel": parts.kernel}
-        score = float(by_user.sum() + parts.beside[0])
         return Explanation(
-            item, score, float(parts.baseline[0]), _ordered(items, by_item), _ordered(users, by_user)
+            item=log.items[column],
+            score=float(by_user.sum() + parts.beside[0]),
+            baseline=float(parts.baseline[0]),
+            items=_ordered(items, by_item),
+            users=_ordered(users, by_user),
         )
 
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
@@ -138,5 +143,5 @@ def contributions(model: InfiniteAE, row: sp.csr_array, columns: NDArray[np.inte
     return Contributions(by_item, close[:, None] * alpha, close, baseline, np.zeros(len(columns)))
 
 
-def _ordered(columns: dict[str, object], by: NDArray[np.float64]) -> pa.Table:
-    return pa.table(columns).take(pa.array(np.argsort(-by, kind="stable")))
+def _ordered(columns: dict[str, object], by: NDArray[np.float64]) -> Rows:
+    return Rows(pa.table(columns).take(pa.array(np.argsort(-by, kind="stable"))))

@@ -30,6 +30,7 @@ from infrec.settings import AUTO, Auto, Settings, setting
 from infrec.splits import inner_holdout
 
 if TYPE_CHECKING:
+    from infrec.data.interactions import InteractionsLike
     from infrec.models.batches import PaddedSizes, Sizes
     from infrec.models.trainer import Params, Step, Training
 
@@ -232,9 +233,9 @@ class GradientModel(Recommender, Trainable):
 
     def fit(
         self,
-        interactions: Interactions,
+        interactions: InteractionsLike,
         *,
-        validation: Interactions | None = None,
+        validation: InteractionsLike | None = None,
         context: sp.csr_array | None = None,
         seconds: float | None = None,
         progress: Progress = silent,
@@ -243,7 +244,7 @@ class GradientModel(Recommender, Trainable):
         """Fit in place, as every model does.
 
         Args:
-            interactions: The log to fit on.
+            interactions: The log to fit on, in any form that `Interactions.from_data` takes.
             validation: Training stops early on it; without it, on an inner holdout.
             context: The validation users' histories, where they are not the users of `interactions`.
             seconds: Search the settings for so long; without it they are as they are.

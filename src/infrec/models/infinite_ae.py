@@ -17,10 +17,11 @@ kernels/nystrom.py
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,7 @@ from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES
 from infrec.settings import AUTO, Auto, Settings, setting
 
+logger = logging.getLogger(__name__)
 DEEPEST = 100  # hidden layers; deeper kernels are the same for all pairs of users
 
 GIVEN_CENTRES_GRID = (0.1, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)  # λ where a summary's users are centres
@@ -120,7 +122,22 @@ class InfiniteAE(Explainable):
     settings: InfiniteAESettings
     state: InfiniteAEState
 
-    def __init__(self, *args: Any, centres: int | Interactions = 2000, **settings: Any) -> None:
+    if TYPE_CHECKING:  # `takes` knows numbers of centres alone
+
+        def __init__(
+            self,
+            reg: float | Auto = ...,
+            depth: int = ...,
+            dtype: Literal["float32", "float64"] = ...,
+            solver: Literal["auto", "exact", "nystrom"] = ...,
+            *,
+            centres: int | Interactions = ...,
+            seed: int = ...,
+        ) -> None: ...
+
+    def __init__(  # type: ignore[no-redef]
+        self, *args: Any, centres: int | Interactions = 2000, **settings: Any
+    ) -> None:
         given = centres if isinstance(centres, Interactions) else None
         if isinstance(centres, Interactions):
             solver = settings.get("solver", AUTO)
@@ -144,6 +161,7 @@ class InfiniteAE(Explainable):
                 kernel_rows.clear()
                 model._check_size(interactions)
                 solver, why = model.decide(interactions)
+                logger.info("%s: solver %s: %s", self.name, solver, why)
                 solve, centres = model._solver(solver, interactions, progress)
             settings = replace(model.settings, solver=solver)
             try:
@@ -231,6 +249,11 @@ class InfiniteAE(Explainable):
         return scores
 
     # ---- settings ------------------------------------------------------------------------------------------
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments that make such a model; `centres` are those that were given, if any were."""
+        given = {} if self._given is None else {"centres": self._given}
+        return super().get_params(deep) | given
+
     def with_settings(self, **changes: Any) -> Self:
         """An unfitted variant, with the same given centres unless others are named."""
         if self._given is not None and "centres" not in changes:

@@ -36,7 +36,7 @@ from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.search import ladder
 from infrec.search.criterion import Candidate
-from infrec.search.tunable import Strategy
+from infrec.search.tunable import Strategy, takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
 _SOLVE_AGAIN = 1000  # up to so many users, everything is solved again at loading instead of stored
@@ -148,6 +148,10 @@ class InfiniteAEPlus(Explainable):
     state_type: ClassVar = InfiniteAEPlusState
     settings: InfiniteAEPlusSettings
     state: InfiniteAEPlusState
+
+    @takes(InfiniteAEPlusSettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     @property
     def selected(self) -> dict[str, Any]:

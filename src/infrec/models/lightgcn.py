@@ -35,6 +35,7 @@ from infrec.models.gradient_model import (
     width_of,
 )
 from infrec.models.mf import cosine
+from infrec.search.tunable import takes
 from infrec.settings import setting
 
 if TYPE_CHECKING:
@@ -155,6 +156,10 @@ class LightGCN(GradientModel):
     name: ClassVar[str] = "lightgcn"
     settings_type: ClassVar = LightGCNSettings
     settings: LightGCNSettings
+
+    @takes(LightGCNSettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     def program(self, log: Interactions) -> Graph:
         return Graph(width_of(self.settings.latent), self.settings.latent, self.settings.layers)

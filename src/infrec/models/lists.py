@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
+from infrec.data.rows import Rows
 from infrec.errors import ConfigError, DataError
 from infrec.metrics.ranking import top_k
 from infrec.search.criterion import Scorer
@@ -106,7 +107,7 @@ class Lists(Scorer):
         only: Iterable[object] | None = None,
         exclude: Iterable[object] | None = None,
         on_unknown: OnUnknown = "popular",
-    ) -> pa.Table:
+    ) -> Rows:
         """The k best items of known users (by id), of histories (lists of item ids), or of everybody.
 
         Columns: user (the id, or the number of the history), item, rank from 1, score, source ("model", or
@@ -166,7 +167,7 @@ class Lists(Scorer):
 
         return score_or_popularity(rows, lambda: self.popularity, score, step=rows.shape[0])
 
-    def similar(self, item: object, k: int = 10) -> pa.Table:
+    def similar(self, item: object, k: int = 10) -> Rows:
         """The k items most like this one: item, rank, score, and title when known.
 
         Args:
@@ -275,11 +276,11 @@ def _columns(log: Interactions, name: str, ids: Iterable[object]) -> NDArray[np.
     return at[at >= 0]
 
 
-def _with_titles(log: Interactions, columns: dict[str, Any], items: NDArray[np.integer]) -> pa.Table:
+def _with_titles(log: Interactions, columns: dict[str, Any], items: NDArray[np.integer]) -> Rows:
     titles = log.titles
     if titles is not None:
         columns["title"] = titles.take(pa.array(items))
-    return pa.table(columns)
+    return Rows(pa.table(columns))
 
 
 def _some(names: list[Any], limit: int = 5) -> str:

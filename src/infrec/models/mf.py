@@ -26,6 +26,7 @@ from infrec.models.gradient_model import (
     GradientState,
     width_of,
 )
+from infrec.search.tunable import takes
 from infrec.settings import setting
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ class MF(FoldsIn):
     name: ClassVar[str] = "mf"
     settings_type: ClassVar = MFSettings
     settings: MFSettings
+
+    @takes(MFSettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     def program(self, log: Interactions) -> Factors:
         return Factors(width_of(self.settings.latent), self.settings.latent)

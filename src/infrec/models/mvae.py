@@ -28,6 +28,7 @@ from infrec.models.gradient_model import (
     width_of,
 )
 from infrec.models.mf import cosine
+from infrec.search.tunable import takes
 from infrec.settings import setting
 
 if TYPE_CHECKING:
@@ -151,6 +152,10 @@ class MVAE(GradientModel):
     name: ClassVar[str] = "mvae"
     settings_type: ClassVar = MVAESettings
     settings: MVAESettings
+
+    @takes(MVAESettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     def program(self, log: Interactions) -> Autoencoder:
         s = self.settings

@@ -30,6 +30,7 @@ from infrec.models.gradient_model import (
     width_of,
 )
 from infrec.models.mf import FoldsIn, cosine
+from infrec.search.tunable import takes
 from infrec.settings import setting
 
 if TYPE_CHECKING:
@@ -142,6 +143,10 @@ class NeuMF(FoldsIn):
     name: ClassVar[str] = "neumf"
     settings_type: ClassVar = NeuMFSettings
     settings: NeuMFSettings
+
+    @takes(NeuMFSettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     def program(self, log: Interactions) -> Tower:
         return Tower(width_of(self.settings.latent), self.settings.latent, self.settings.layers)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from infrec.data import Interactions
 from infrec.models.base import Fitted, Recommender, State
 from infrec.progress import Progress, silent
+from infrec.search.tunable import takes
 from infrec.settings import Settings
 
 
@@ -28,6 +29,10 @@ class PopRec(Recommender):
 
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
         return Fitted(self.settings, interactions, State())
+
+    @takes(PopRecSettings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         return np.repeat(self.popularity[None, :], histories.shape[0], axis=0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, Self
 
 import scipy.sparse as sp
 
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from infrec.search.halving import Training
 
 Strategy = Literal["grid", "ladder", "halving"]
+Fields = ParamSpec("Fields")
+
+
+def takes(
+    settings_type: Callable[Fields, Settings],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, Fields], None]]:
+    """A decorator of a model's constructor: to type checkers, its arguments are the fields of its settings.
+
+    Args:
+        settings_type: The class of the settings.
+    """
+    return lambda constructor: constructor
 
 
 class Tunable(Scorer):
@@ -64,6 +76,23 @@ class Tunable(Scorer):
         """The settings that are "auto" and are chosen on validation."""
         decided = self.settings_type.decided_by_data()
         return [name for name, value in self.selected.items() if value == AUTO and name not in decided]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments that make such a model, by name: the settings as requested, before any fit.
+
+        Args:
+            deep: Of no effect: no setting holds a model. Tools that choose settings pass it.
+        """
+        return {name: getattr(self._requested, name) for name in self.settings_type.names()}
+
+    def set_params(self, **changes: Any) -> Self:
+        """This model, unfitted, with other settings.
+
+        Args:
+            changes: Settings by name; the others are as requested.
+        """
+        vars(self).update(vars(type(self)(**(self.get_params() | changes))))
+        return self
 
     def with_settings(self, **changes: Any) -> Self:
         """An unfitted variant.

@@ -9,6 +9,7 @@ Nothing here sees test data. A model says by its `strategy` how its settings are
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from infrec.search.halving import halve
 from infrec.search.tunable import Tunable
 from infrec.splits import Split, inner_holdout
 
+logger = logging.getLogger(__name__)
 NOTHING_HELD_OUT = "used as it is: no user has enough interactions to hold one out"
 _NOTHING_SAID = "not judged: it reproduces the histories exactly, so validation says nothing about it"
 
@@ -121,6 +123,9 @@ def tune(
             fitted, candidates = _fit(model, train, variants[0], progress), []
         else:
             fitted, candidates = _without_validation(model, train, validation is None, variants, progress)
+    for one in candidates:
+        result = one.error if one.score is None else f"{criterion} {one.score:.2f} %"
+        logger.debug("%s: tried %s: %s (%.2f s)", model.name, dict(one.settings), result, one.seconds)
     return Tuned(fitted.with_candidates(candidates), candidates, time.perf_counter() - begin, size, criterion)
 
 

@@ -20,6 +20,8 @@ from infrec.randomness import generator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from infrec.data.interactions import InteractionsLike
+
 _BLOCK = 1 << 23  # interactions shuffled at a time
 
 HELD_OUT = 0.1
@@ -46,13 +48,28 @@ class Split:
             if part.users != self.train.users or part.items != self.train.items:
                 raise DataError("the parts of a split must share their users and items, in the same order.")
 
+    @classmethod
+    def of(
+        cls, train: InteractionsLike, test: InteractionsLike, *, val: InteractionsLike | None = None
+    ) -> Split:
+        """A split that was made elsewhere, such as two dataframes; its users and items are those of train.
+
+        Args:
+            train, test: What a model sees, and what is measured, as `Interactions.from_data` takes it.
+            val: What settings are chosen on; None: nothing.
+        """
+        log = Interactions.from_data(train)
+        nothing = log.with_matrix(sp.csr_array(log.matrix.shape, dtype=np.float32))
+        chosen_on = nothing if val is None else Interactions.from_data(val, over=log)
+        return cls(log, chosen_on, Interactions.from_data(test, over=log), name="given")
+
     @property
     def test_context(self) -> sp.csr_array:
         """History of each user at test time: train and validation together, 0/1 where the data is."""
         return self.train.matrix.maximum(self.val.matrix)
 
 
-def holdout(log: Interactions, *, seed: int = 42) -> Split:
+def holdout(log: InteractionsLike, *, seed: int = 42) -> Split:
     """The split that the data brings along (`log.parts`), or else the paper's per-user holdout.
 
     Users with fewer than 3 interactions are dropped; items are not filtered. Of a user's n interactions,
@@ -60,9 +77,10 @@ def holdout(log: Interactions, *, seed: int = 42) -> Split:
     first is moved to test, so that every user has a test item. Small users have no validation item.
 
     Args:
-        log: The log to split.
+        log: The log to split, in any form that `Interactions.from_data` takes.
         seed: Seed of the shuffle; a split that the data brings along needs none.
     """
+    log = Interactions.from_data(log)
     if log.parts is not None:
         return own_split(log)
     n = log.user_counts

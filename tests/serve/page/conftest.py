@@ -78,7 +78,7 @@ class Server:
         command = [
             sys.executable,
             "-m",
-            "infrec.cli",
+            "infrec",
             "serve",
             *map(str, self.models),
             "--port",

@@ -1,0 +1,5 @@
+"""`python -m infrec` is `infrec`."""
+
+from infrec.cli import main
+
+main()

@@ -1,5 +1,0 @@
-"""`python -m infrec.cli` is `infrec`."""
-
-from infrec.cli import main
-
-main()
