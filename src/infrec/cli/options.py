@@ -32,7 +32,9 @@ _DATA = "Data"
 MODEL = "Model"  # panels of help texts
 MODELS = ", ".join(models.NAMES)
 Command = Callable[..., Any]
-Answer = tuple[Mapping[str, Any], str | Callable[[], None]]  # a JSON document, and words
+Words = str | Callable[[], None]
+# A JSON document and words; and the exit code, where it is not 0.
+Answer = tuple[Mapping[str, Any], Words] | tuple[Mapping[str, Any], Words, int]
 
 
 def option(usage: str, help: str, panel: str | None = None, **more: Any) -> Any:
@@ -166,13 +168,15 @@ def answers(command: Callable[..., Answer | None]) -> Command:
     def answering(*, json: bool, **given: Any) -> None:
         if (answer := command(**given)) is None:
             return
-        document, words = answer
+        document, words, *code = answer
         if json:
             console.emit(document)
         elif isinstance(words, str):
             console.say(words)
         else:
             words()
+        if code:
+            raise typer.Exit(*code)
 
     return _with_parameters(command, answering, [*parameters, json])
 

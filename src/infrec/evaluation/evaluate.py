@@ -124,11 +124,7 @@ def evaluate(
         people = np.sort(drawn)
     lengths = tuple(dict.fromkeys(k))
     n = split.train.n_users if people is None else len(people)
-    machine.require_memory(
-        memory_needed(n, split.train.n_items, split.test.n_interactions * n // split.train.n_users),
-        f"an evaluation of {n:,} users",
-        "measure on a sample of them (sample_users; `--sample-users 100000`)",
-    )
+    check_memory(split, n)
     tally = _Tally(split, people, protocol, lengths, seed)
     step = batch or max(16, _BATCH_BYTES // (4 * split.train.n_items))
     for start in range(0, n, step):
@@ -296,6 +292,20 @@ class _Tally:
             item_held_out=np.bincount(self.held_out.indices, minlength=len(self.item_counts)),
             auc_contributions=contributions,
         )
+
+
+def check_memory(split: Split, users: int) -> None:
+    """Refuse to measure so many users of a split where that would not fit in memory.
+
+    Args:
+        split: The split whose test part is measured.
+        users: How many of its users.
+    """
+    machine.require_memory(
+        memory_needed(users, split.train.n_items, split.test.n_interactions * users // split.train.n_users),
+        f"an evaluation of {users:,} users",
+        "measure on a sample of them (sample_users; `--sample-users 100000`)",
+    )
 
 
 def memory_needed(users: int, items: int, held_out: int, *, batch: int = 64 << 20) -> int:

@@ -65,7 +65,7 @@ class EASE(Recommender):
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         """One gram matrix for all λ: of the items, or of the users where that is much smaller."""
-        self._check_size(interactions)
+        self.check_size(interactions)
         x = interactions.matrix
         few = _FEW * x.shape[0] <= x.shape[1]
         progress("gram matrix", 0, 1)
@@ -99,7 +99,7 @@ class EASE(Recommender):
         """The weight of each item in the score of this one: its column of B."""
         return self.weights[:, item]
 
-    def _check_size(self, interactions: Interactions) -> None:
+    def check_size(self, interactions: Interactions) -> None:
         d = interactions.n_items
         machine.require_memory(
             4 * 4 * d * d,  # the gram matrix, its factor, and the best and the current B
