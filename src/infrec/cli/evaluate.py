@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from infrec import machine
-from infrec.cli import console, options
+from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
 from infrec.errors import InfrecError
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
+    from infrec.data import Interactions, Summary
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
@@ -105,10 +105,16 @@ def evaluate(
         with watch("load"):
             from infrec.splits import holdout
 
+            summary = None if train_on is None else _summary(train_on)
+            if summary is not None:
+                reading = provenance.reading_of(train_on, summary.about, reading, data)
             log = reading.load(data, progress)
             split, train = holdout(log, seed=seed), None
-            if train_on is not None:
-                split, train = _training_log(train_on, split, reading, seed)
+            if summary is not None:
+                provenance.check_source(train_on, summary.about, summary.items, log, data)
+                split, train = _over_both(train_on, summary, split, seed)
+            elif train_on is not None:
+                train = _train_part(reading.load(train_on)).align_items(split.train.items)
         search_by = Search(no_search, search, fixed)
         trial = Trial(data, split, train, train_on, search_by, protocol, sample_users, seed, watch.seconds)
         documents = []
@@ -230,40 +236,42 @@ def _line(document: dict[str, Any]) -> str:
     return f"{name}: {values} (fit {numbers.seconds(spent['fit'])})"
 
 
-def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple[Split, Interactions]:
-    """The log that `--train-on` names, over the items of the split: a sample, a summary, or any log,
-    read with the same options as the data.
+def _summary(path: str) -> Summary | None:
+    """The summary or sample that `--train-on` names; None where it names a log."""
+    from infrec import artifacts
+    from infrec.data import Summary
+
+    return None if artifacts.kind_of(path) in (None, "dataset") else Summary.load(path)
+
+
+def _train_part(log: Interactions) -> Interactions:
+    """The train part of a log that has a split of its own, else all of it."""
+    return log if log.parts is None else log.with_matrix(log.parts["train"])
+
+
+def _over_both(path: str | None, summary: Summary, split: Split, seed: int) -> tuple[Split, Interactions]:
+    """The split and a summary over the same items; says where the summary holds some of what is measured.
 
     A summary that was continued knows items of earlier periods, and one with (ε, δ) those of a catalogue: the
     split is brought over the items of both.
     """
-    from infrec import artifacts
+    summary_seed = summary.about.get("seed", seed)
+    if "guarantee" in summary.about and split.name != "own":
+        console.note(
+            f"{path} was made with ε and δ from all interactions of its log: if that is this data, what "
+            "is measured here went into the noisy sums."
+        )
+    elif summary_seed != seed and split.name != "own":
+        console.note(
+            f"{path} was made with seed {summary_seed}, and the data is split with seed {seed} here: "
+            "if it was made from this data, it holds some of what is measured, so give "
+            f"--seed {summary_seed}."
+        )
+    if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
+        from infrec.distillation import update
 
-    if artifacts.kind_of(path) not in (None, "dataset"):
-        from infrec.data import Summary
-
-        summary = Summary.load(path)
-        summary_seed = summary.about.get("seed", seed)
-        if "guarantee" in summary.about and split.name != "own":
-            console.note(
-                f"{path} was made with ε and δ from all interactions of its log: if that is this data, what "
-                "is measured here went into the noisy sums."
-            )
-        elif summary_seed != seed and split.name != "own":
-            console.note(
-                f"{path} was made with seed {summary_seed}, and the data is split with seed {seed} here: "
-                "if it was made from this data, it holds some of what is measured, so give "
-                f"--seed {summary_seed}."
-            )
-        if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
-            from infrec.distillation import update
-
-            split = update.with_items_of(split, summary)
-        return split, summary.align_items(split.train.items)
-    log = reading.load(path)
-    if log.parts is not None:
-        log = log.with_matrix(log.parts["train"])
-    return split, log.align_items(split.train.items)
+        split = update.with_items_of(split, summary)
+    return split, summary.align_items(split.train.items)
 
 
 def fit_for(
@@ -307,7 +315,7 @@ def _document(
     search: float | None,
     seed: int,
 ) -> dict[str, Any]:
-    """What was measured of one model, and the candidates that were tried."""
+    """Figures of one model, and the candidates that were tried."""
     document: dict[str, Any] = {
         "selected": dict(tuning.selected),
         "about": dict(tuning.model.about),

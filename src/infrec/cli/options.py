@@ -301,11 +301,17 @@ class Source:
         return split if self.set_aside is None else set_aside(split, self.set_aside, self.seed)[0]
 
     def noted(self, summary: Summary) -> Summary:
-        """The summary, its manifest with the rule by which those set aside are found again."""
-        if self.set_aside is None:
-            return summary
-        rule = {"share": self.set_aside, "seed": self.seed}
-        return replace(summary, about={**summary.about, "set_aside": rule})
+        """The summary, its manifest with how the log was read, and how those set aside are found again."""
+        about = {**summary.about, "reading": kept_options(self.reading)}
+        if self.set_aside is not None:
+            about["set_aside"] = {"share": self.set_aside, "seed": self.seed}
+        return replace(summary, about=about)
+
+
+def kept_options(reading: Reading) -> dict[str, Any]:
+    """The options of reading that a manifest keeps: those that were given, and no path."""
+    every = {one.name: getattr(reading, one.name) for one in fields(ReadOptions)}
+    return {one.name: every[one.name] for one in fields(ReadOptions) if every[one.name] != one.default}
 
 
 def report_lines(report: ReadReport | None) -> list[str]:
