@@ -96,9 +96,13 @@ def test_a_sample_cannot_be_continued(infrec: Infrec, ratings: Path, tmp_path: P
 
 def test_what_train_on_names_is_read_with_the_same_options(infrec: Infrec, films: Path) -> None:
     alone = infrec("evaluate", films, *COLUMNS, "--model", "poprec", "--json")
-    both = infrec("evaluate", films, *COLUMNS, "--model", "poprec", "--train-on", films, "--json")
+    others = films.with_name("others.csv")
+    others.write_text(films.read_text().replace("\nu", "\nv"))
+    both = infrec("evaluate", films, *COLUMNS, "--model", "poprec", "--train-on", others, "--json")
     assert (alone.code, both.code) == (0, 0), both.err
     assert both.err.count("not rating >= 4") == 2  # the data, and what is fitted on
+    itself = infrec("evaluate", films, *COLUMNS, "--model", "poprec", "--train-on", films)
+    assert itself.code == 1 and "the model was fitted on" in itself.err
 
 
 def test_unknown_users_of_a_prepared_dataset(infrec: Infrec, films: Path) -> None:

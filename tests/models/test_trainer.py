@@ -212,7 +212,7 @@ def test_a_log_that_cannot_be_learnt_from_is_refused_before_anything_is_compiled
         models.create(name).fit(wide_log(3, 1_000_000))
     with pytest.raises(DataError, match="cannot learn"):
         models.create(name, epochs=1).training(wide_log(3, 30_001))  # type: ignore[attr-defined]
-    models.create(name)._check_size(wide_log(3, 30_000))
+    models.create(name).check_size(wide_log(3, 30_000))
     models.create("bias-only").fit(wide_log(3, 1_000_000))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from infrec import drafts
-from infrec.cli import console, options
+from infrec.cli import console, options, provenance
 from infrec.cli.options import Answer, Reading, argument, option, reads_data
 from infrec.errors import DataError
 from infrec.progress import Progress
@@ -23,7 +23,7 @@ PAGE, RECORD = "audit.html", "audit.json"
 @reads_data
 def audit(
     release: Annotated[Path, argument("RELEASE", "What infrec distill, infrec sample or infrec fit wrote.")],
-    against: Annotated[str, option("--against DATA", "The log that it was made from, read the same way.")],
+    against: Annotated[str, option("--against DATA", "The log that it was made from.")],
     control: Annotated[
         str | None, option("--control DATA", "People like those in the log who were not in it.")
     ] = None,
@@ -100,7 +100,10 @@ def _audited(
     from infrec.splits import holdout
 
     released, about = opened(release)
+    reading = provenance.reading_of(release, about, reading, against)
     log = reading.load(against, progress)
+    if released.about["kind"] != "model":
+        provenance.check_source(release, about, released.items, log, against)
     members, aside, cut = _members(log, released, about, seed)
     if released.about["kind"] == "model" and members is log:  # made from something else than this log
         released = replace(released, remake=None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import console, options
+from infrec.cli import console, options, provenance
 from infrec.cli.options import Answer, Processes, Reading, Shown, Source, option, reads_data
 from infrec.distillation.settings import DistillSettings, Promise, SummarySize, search_grid
 from infrec.errors import DataError
@@ -109,6 +109,8 @@ def distill(
     console.check_out(out, "summary")
     place = console.run_directory(out)
     run, before = _run_settings(given, size, method, privacy, set_, previous, seed)
+    if before is not None:
+        reading = provenance.reading_of(previous, before.about, reading, data)
     source = Source(data, reading, before, privacy.set_aside, seed)
     work = _Work(data, out, place, source, run, resume, with_card=not no_card)
     if work.promised and work.with_card:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from infrec import machine
-from infrec.cli import console, options
+from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
+from infrec.errors import InfrecError
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
+    from infrec.data import Interactions, Summary
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
@@ -101,82 +103,185 @@ def evaluate(
         raise typer.BadParameter("--save-selection keeps what a search found; give --search SECONDS too.")
     models = [options.open_model(name, set_, seed) for name in dict.fromkeys(model or ["infinite-ae"])]
     fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
-    watch, documents = Stopwatch(), []
+    watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            from infrec.evaluation import evaluate as measure
             from infrec.splits import holdout
 
+            summary = None if train_on is None else _summary(train_on)
+            if summary is not None:
+                reading = provenance.reading_of(train_on, summary.about, reading, data)
             log = reading.load(data, progress)
             split, train = holdout(log, seed=seed), None
-            if train_on is not None:
-                split, train = _training_log(train_on, split, reading, seed)
-        for each in models:
-            stages = Stopwatch(dict(watch.seconds))
-            with stages("fit"):
-                tuning = fit_for(each, split, train, no_search, search, fixed, seed, progress)
-            with stages("evaluate"):
-                result = measure(
-                    tuning.model,
-                    split,
-                    protocol=protocol,
-                    seed=seed,
-                    sample_users=sample_users,
-                    progress=progress,
-                )
-            document = {"dataset": data, **_document(tuning, result, stages, search, seed)}
+            if summary is not None:
+                provenance.check_source(train_on, summary.about, summary.items, log, data)
+                split, train = _over_both(train_on, summary, split, seed)
+            elif train_on is not None:
+                train = _train_part(reading.load(train_on)).align_items(split.train.items)
+        search_by = Search(no_search, search, fixed)
+        trial = Trial(data, split, train, train_on, search_by, protocol, sample_users, seed, watch.seconds)
+        documents = []
+        for document in trial.each(models, progress):
             documents.append(document)
-            if save_selection is not None:
+            if save_selection is not None and "error" not in document:
                 from infrec.search import committed
 
                 console.saved(committed.save_search(document, save_selection, set_ or (), seed))
+    failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
-    return document, partial(show, documents, log, split.name)
+    return document, partial(show, documents, log, trial), int(failed)
 
 
-def _training_log(path: str, split: Split, reading: Reading, seed: int) -> tuple[Split, Interactions]:
-    """The log that `--train-on` names, over the items of the split: a sample, a summary, or any log,
-    read with the same options as the data.
+@dataclass(frozen=True)
+class Search:
+    """How the settings of a model are chosen.
+
+    none: Take the shipped ones. seconds: The time of a search. fixed: The settings that are not searched.
+    """
+
+    none: bool
+    seconds: float | None
+    fixed: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The data that every model of a command is fitted and measured on, and how.
+
+    train: The log of --train-on, instead of the split's train part. load: Seconds of reading.
+    """
+
+    data: str
+    split: Split
+    train: Interactions | None
+    train_on: str | None
+    search: Search
+    protocol: Protocol
+    sample_users: int | None
+    seed: int
+    load: Mapping[str, float]
+
+    @property
+    def fit_on(self) -> Interactions:
+        """The log that models are fitted on."""
+        return self.split.train if self.train is None else self.train
+
+    @property
+    def judged(self) -> int:
+        """How many users have something held out."""
+        return int((self.split.test.user_counts > 0).sum())
+
+    def each(self, models: Sequence[Recommender], progress: Progress) -> Iterator[dict[str, Any]]:
+        """A document for each model; of several, one that cannot run has its error and the others go on.
+
+        Memory of all is checked before the first is fitted.
+        """
+        from infrec.evaluation.evaluate import check_memory
+
+        n = self.split.train.n_users
+        check_memory(self.split, min(n, self.sample_users or n))
+        too_large: dict[str, InfrecError] = {}
+        for model in models:
+            try:
+                model.check_size(self.fit_on)
+            except InfrecError as failure:
+                too_large[model.name] = failure
+                if len(models) > 1:
+                    console.note(f"{numbers.label(model.name)} cannot run, the others do: {failure}")
+        for model in models:
+            try:
+                if model.name in too_large:
+                    raise too_large[model.name]
+                document = self.measured(model, progress)
+            except (InfrecError, MemoryError) as failure:
+                if len(models) == 1:
+                    raise
+                document = self._failed(model, failure)
+            if len(models) > 1 and model.name not in too_large:
+                console.note(_line(document))
+            yield document
+
+    def measured(self, model: Recommender, progress: Progress) -> dict[str, Any]:
+        """The document of one model, fitted and measured."""
+        from infrec.evaluation import evaluate as measure
+
+        stages = Stopwatch(dict(self.load))
+        with stages("fit"):
+            tuning = fit_for(model, self.split, self.train, self.search, self.seed, progress)
+        with stages("evaluate"):
+            result = measure(
+                tuning.model,
+                self.split,
+                protocol=self.protocol,
+                seed=self.seed,
+                sample_users=self.sample_users,
+                progress=progress,
+            )
+        users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
+        return self._facts(model) | _document(tuning, result, users, stages, self.search.seconds, self.seed)
+
+    def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
+        message = str(failure) if isinstance(failure, InfrecError) else f"memory ran out: {failure}"
+        return {**self._facts(model), "error": {"type": type(failure).__name__, "message": message}}
+
+    def _facts(self, model: Recommender) -> dict[str, Any]:
+        trained = {} if self.train_on is None else {"train_on": self.train_on}
+        return {"dataset": self.data, "model": model.name, "protocol": self.protocol, **trained}
+
+
+def _line(document: dict[str, Any]) -> str:
+    """The result of one model, as soon as it is known."""
+    name = numbers.label(document["model"])
+    if "error" in document:
+        return f"{name} failed: {document['error']['message']}"
+    metrics, spent = document["metrics"], document["seconds"]
+    values = ", ".join(f"{metric} {numbers.number(metric, metrics[metric])}" for metric in ("HR@10", "AUC"))
+    return f"{name}: {values} (fit {numbers.seconds(spent['fit'])})"
+
+
+def _summary(path: str) -> Summary | None:
+    """The summary or sample that `--train-on` names; None where it names a log."""
+    from infrec import artifacts
+    from infrec.data import Summary
+
+    return None if artifacts.kind_of(path) in (None, "dataset") else Summary.load(path)
+
+
+def _train_part(log: Interactions) -> Interactions:
+    """The train part of a log that has a split of its own, else all of it."""
+    return log if log.parts is None else log.with_matrix(log.parts["train"])
+
+
+def _over_both(path: str | None, summary: Summary, split: Split, seed: int) -> tuple[Split, Interactions]:
+    """The split and a summary over the same items; says where the summary holds some of what is measured.
 
     A summary that was continued knows items of earlier periods, and one with (ε, δ) those of a catalogue: the
     split is brought over the items of both.
     """
-    from infrec import artifacts
+    summary_seed = summary.about.get("seed", seed)
+    if "guarantee" in summary.about and split.name != "own":
+        console.note(
+            f"{path} was made with ε and δ from all interactions of its log: if that is this data, what "
+            "is measured here went into the noisy sums."
+        )
+    elif summary_seed != seed and split.name != "own":
+        console.note(
+            f"{path} was made with seed {summary_seed}, and the data is split with seed {seed} here: "
+            "if it was made from this data, it holds some of what is measured, so give "
+            f"--seed {summary_seed}."
+        )
+    if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
+        from infrec.distillation import update
 
-    if artifacts.kind_of(path) not in (None, "dataset"):
-        from infrec.data import Summary
-
-        summary = Summary.load(path)
-        summary_seed = summary.about.get("seed", seed)
-        if "guarantee" in summary.about and split.name != "own":
-            console.note(
-                f"{path} was made with ε and δ from all interactions of its log: if that is this data, what "
-                "is measured here went into the noisy sums."
-            )
-        elif summary_seed != seed and split.name != "own":
-            console.note(
-                f"{path} was made with seed {summary_seed}, and the data is split with seed {seed} here: "
-                "if it was made from this data, it holds some of what is measured, so give "
-                f"--seed {summary_seed}."
-            )
-        if summary.about.get("periods", 1) > 1 or "guarantee" in summary.about:
-            from infrec.distillation import update
-
-            split = update.with_items_of(split, summary)
-        return split, summary.align_items(split.train.items)
-    log = reading.load(path)
-    if log.parts is not None:
-        log = log.with_matrix(log.parts["train"])
-    return split, log.align_items(split.train.items)
+        split = update.with_items_of(split, summary)
+    return split, summary.align_items(split.train.items)
 
 
 def fit_for(
     model: Recommender,
     split: Split,
     train: Interactions | None,
-    no_search: bool,
-    seconds: float | None,
-    fixed: Sequence[str],
+    search: Search,
     seed: int,
     progress: Progress,
 ) -> Tuned[Recommender]:
@@ -187,31 +292,37 @@ def fit_for(
     # Other users than the split's: their own histories say nothing about whom validation asks for.
     context = None if train is None else split.train.matrix
     validation: Interactions | None = split.val
-    if not no_search and not split.val.n_interactions and model.auto_settings:
+    shipped = search.none
+    if not shipped and not split.val.n_interactions and model.auto_settings:
         console.note(
             "nothing is held out for validation (every user has few interactions): shipped settings are used."
         )
-        no_search = True
-    if no_search:
+        shipped = True
+    if shipped:
         model = model.with_settings(**{name: model.fallback[name] for name in model.auto_settings})
         validation = split.val if split.val.n_interactions else None
     space = None
-    if seconds is not None and model.strategy == "halving":  # the open settings of others are "auto"
-        space = {name: values for name, values in model.search_space.items() if name not in fixed}
+    if search.seconds is not None and model.strategy == "halving":  # the open settings of others are "auto"
+        space = {name: values for name, values in model.search_space.items() if name not in search.fixed}
     data = (fit_on, validation)
-    return tune(model, data, space=space, context=context, seconds=seconds, seed=seed, progress=progress)
+    return tune(
+        model, data, space=space, context=context, seconds=search.seconds, seed=seed, progress=progress
+    )
 
 
 def _document(
-    tuning: Tuned[Recommender], result: Evaluation, watch: Stopwatch, search: float | None, seed: int
+    tuning: Tuned[Recommender],
+    result: Evaluation,
+    users: Mapping[str, int],
+    watch: Stopwatch,
+    search: float | None,
+    seed: int,
 ) -> dict[str, Any]:
-    """One model's document, as design.md's contract has it, and the candidates that were tried."""
+    """Figures of one model, and the candidates that were tried."""
     document: dict[str, Any] = {
-        "model": tuning.model.name,
-        "protocol": result.protocol,
         "selected": dict(tuning.selected),
         "about": dict(tuning.model.about),
-        "users": {"measured": result.n_users, "of": result.population},
+        "users": dict(users),
         "metrics": dict(result.metrics),
         "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
         "seconds": {**watch.seconds, "total": console.elapsed()},
@@ -231,27 +342,41 @@ def _document(
     return document
 
 
-def show(documents: list[dict[str, Any]], log: Interactions, split: str) -> None:
-    """The numbers of one or several models as a table."""
+def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> None:
+    """The numbers of one or several models as a table; below it, why one could not run."""
     from infrec.evaluation.comparison import ModelRecord
     from infrec.report import terminal
     from infrec.report.comparison import table
 
-    columns = ("model", "metrics", "intervals", "selected", "seconds")
-    records = [ModelRecord(*(document[column] for column in columns)) for document in documents]
-    first = documents[0]
-    users, sampled = first["users"], ""
-    if users["measured"] != users["of"]:
-        sampled = f" of a random sample of {users['measured']:,} of {users['of']:,} users"
-    caption = (
-        f"{first['dataset']}: {log.n_users:,} users, {log.n_items:,} items, {log.n_interactions:,} "
-        f"interactions; test part{sampled}, protocol {first['protocol']}, split {split}; 95 % intervals"
-    )
-    console.out().print(terminal.table(table(records, caption)))
+    columns = ("metrics", "intervals", "selected", "seconds")
+    records = [
+        ModelRecord(document["model"], *(document.get(column, {}) for column in columns))
+        for document in documents
+    ]
+    if any(record.metrics for record in records):
+        console.out().print(terminal.table(table(records, _caption(log, trial))))
     for document in documents:
-        if "search" in document and document["candidates"]:
+        if "error" in document:
+            name, why = numbers.label(document["model"]), console.plain(document["error"]["message"])
+            console.say(f"[bold red]{name} could not run:[/] {why}")
+        elif "search" in document and document["candidates"]:
             search = document["search"]
             spent = numbers.seconds(search["spent"])
             console.note(f"{document['model']}: {search['tried']} of {search['of']} candidates in {spent}")
-    for candidate in (one for document in documents for one in document["candidates"] if one["error"]):
+    every = (one for document in documents for one in document.get("candidates", ()))
+    for candidate in (one for one in every if one["error"]):
         console.note(f"skipped {numbers.settings(candidate['settings'])}: {candidate['error']}")
+
+
+def _caption(log: Interactions, trial: Trial) -> str:
+    """The words above a table: the data, who could be judged, and what the models were fitted on."""
+    judged = "all of them" if trial.judged == log.n_users else f"{trial.judged:,} of them"
+    population, sample, measured = trial.split.train.n_users, trial.sample_users, ""
+    if sample is not None and sample < population:
+        measured = f" of a random sample of {sample:,} of {population:,} users"
+    fitted = "" if trial.train_on is None else f"; fitted on {trial.train_on}, {trial.fit_on.n_users:,} users"
+    return (
+        f"{trial.data}: {log.n_users:,} users ({judged} can be judged), {log.n_items:,} items, "
+        f"{log.n_interactions:,} interactions; test part{measured}, protocol {trial.protocol}, split "
+        f"{trial.split.name}{fitted}; 95 % intervals"
+    )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec import machine
-from infrec.cli import console, options
+from infrec.cli import console, options, provenance
 from infrec.cli.options import Answer, Reading, option, reads_data
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
+    from infrec.data import Interactions, Summary
     from infrec.models import Recommender
 
 
@@ -87,12 +87,20 @@ def fit(
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")
+    summary = None
+    if centres is not None:
+        from infrec.data import Summary
+
+        summary = Summary.load(centres)
+        reading = provenance.reading_of(centres, summary.about, reading, data)
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
             log = reading.load(data, progress)
+            if summary is not None:
+                provenance.check_source(centres, summary.about, summary.items, log, data)
         with watch("fit"):
-            recommender = _fitted(recommender, log, centres, train_only, checkpoint, seed, progress)
+            recommender = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
         with watch("save"):
             recommender.save(out)
             console.saved(out)
@@ -107,7 +115,7 @@ def fit(
 def _fitted(
     model: Recommender,
     log: Interactions,
-    centres: str | None,
+    centres: Summary | None,
     train_only: bool,
     checkpoint: Path | None,
     seed: int,
@@ -123,11 +131,10 @@ def _fitted(
     if centres is None:
         place: dict[str, Any] = {} if checkpoint is None else {"checkpoint": checkpoint}
         return model.fit(train, validation=validation, progress=progress, **place)
-    from infrec.data import Summary
     from infrec.models import InfiniteAE
 
     fixed = {name: model.selected[name] for name in ("reg", "depth", "dtype")}
-    finished = InfiniteAE(centres=Summary.load(centres).align_items(train.items), **fixed)
+    finished = InfiniteAE(centres=centres.align_items(train.items), **fixed)
     return finished.fit(train, validation=validation, progress=progress).with_only_centres()
 
 

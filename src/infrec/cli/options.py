@@ -34,7 +34,9 @@ _DATA = "Data"
 MODEL = "Model"  # panels of help texts
 MODELS = ", ".join(models.NAMES)
 Command = Callable[..., Any]
-Answer = tuple[Mapping[str, Any], str | Callable[[], None]]  # a JSON document, and words
+Words = str | Callable[[], None]
+# A JSON document and words; and the exit code, where it is not 0.
+Answer = tuple[Mapping[str, Any], Words] | tuple[Mapping[str, Any], Words, int]
 
 
 def option(usage: str, help: str, panel: str | None = None, **more: Any) -> Any:
@@ -184,13 +186,15 @@ def answers(command: Callable[..., Answer | None]) -> Command:
         console.set_volume(quiet=quiet, verbose=verbose)
         if (answer := command(**given)) is None:
             return
-        document, words = answer
+        document, words, *code = answer
         if json:
             console.emit(document)
         elif isinstance(words, str):
             console.say(words)
         else:
             words()
+        if code:
+            raise typer.Exit(*code)
 
     return _with_parameters(command, answering, [*parameters, *flags])
 
@@ -347,11 +351,17 @@ class Source:
         return split if self.set_aside is None else set_aside(split, self.set_aside, self.seed)[0]
 
     def noted(self, summary: Summary) -> Summary:
-        """The summary, its manifest with the rule by which those set aside are found again."""
-        if self.set_aside is None:
-            return summary
-        rule = {"share": self.set_aside, "seed": self.seed}
-        return replace(summary, about={**summary.about, "set_aside": rule})
+        """The summary, its manifest with how the log was read, and how those set aside are found again."""
+        about = {**summary.about, "reading": kept_options(self.reading)}
+        if self.set_aside is not None:
+            about["set_aside"] = {"share": self.set_aside, "seed": self.seed}
+        return replace(summary, about=about)
+
+
+def kept_options(reading: Reading) -> dict[str, Any]:
+    """The options of reading that a manifest keeps: those that were given, and no path."""
+    every = {one.name: getattr(reading, one.name) for one in fields(ReadOptions)}
+    return {one.name: every[one.name] for one in fields(ReadOptions) if every[one.name] != one.default}
 
 
 def report_lines(report: ReadReport | None) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,7 +28,11 @@ BATCH = 1024  # users at a time for --all: bounded memory, few calls
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A directory that infrec fit wrote.")]
 UserOption = Annotated[list[str] | None, option("--user ID", "A user the model was fitted on; repeatable.")]
 HistoryOption = Annotated[
-    list[str] | None, option("--history ID", "An item of somebody never seen; repeat for each item.")
+    list[str] | None,
+    option(
+        "--history ID|TITLE",
+        "Items of somebody never seen: ids, with commas between them, or a title; repeatable.",
+    ),
 ]
 AllOption = Annotated[bool, option("--all", "For every user of the model, into --out.")]
 DataOption = Annotated[
@@ -37,7 +42,7 @@ DataOption = Annotated[
         "The prepared dataset whose users are meant, for a model that was fitted from partitions.",
     ),
 ]
-OutOption = Annotated[Path | None, option("--out -o FILE", "Parquet file to write.")]
+OutOption = Annotated[Path | None, option("--out -o FILE", "File to write: .csv, .jsonl or .parquet.")]
 KOption = Annotated[int, option("-k N", "How many items.", min=1)]
 OnlyOption = Annotated[list[str] | None, option("--only ID", "Recommend among these items only; repeatable.")]
 ExcludeOption = Annotated[list[str] | None, option("--exclude ID", "Never recommend this item; repeatable.")]
@@ -68,8 +73,9 @@ def recommend(
     [bold]Examples[/]
 
       infrec recommend model --user 17
-      infrec recommend model --history 50 --history 181 -k 5
-      infrec recommend model --all --out recs.parquet
+      infrec recommend model --history 50,181 -k 5
+      infrec recommend model --history "Jurassic Park" --history 181
+      infrec recommend model --all --out recs.csv
       infrec recommend model --all --data prepared --out recs.parquet
     """
     if sum([bool(user), bool(history), all_]) != 1:
@@ -78,9 +84,8 @@ def recommend(
         raise typer.BadParameter("--all and --out FILE go together.")
     if data is not None and history:
         raise typer.BadParameter("--data is where --user and --all find histories; --history is one itself.")
-    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
-        problem = "is a directory" if out.is_dir() else "lies in a folder that does not exist"
-        raise typer.BadParameter(f"{out} {problem}; expected a file to write.", param_hint="--out")
+    if out is not None:
+        _check_file(out)
     from infrec import models
 
     fitted = models.load(model)
@@ -99,24 +104,68 @@ def recommend(
         users = len(fitted.log.users if dataset is None else dataset.users)
         words = f"{rows:,} recommendations for {users:,} users in [bold]{console.plain(out)}[/]."
         return {"model": fitted.name, "k": k, "users": users, "rows": rows, "out": str(out)}, words
-    unknown: list[str] = []
-    if history:
-        _, (unseen,) = fitted.log.histories([history])
-        unknown = [str(each) for each in unseen]
-        table = fitted.recommend(histories=[history], **filters).table
-    elif user:
-        at = (fitted.log if dataset is None else dataset).users.positions(user)
-        unknown = [each for each, position in zip(user, at, strict=True) if position < 0]
-        if dataset is None:
-            table = fitted.recommend(user, **filters).table
-        elif unknown and on_unknown == "error":
-            raise DataError(f"{data} has no user {unknown[0]!r}; expected one of its {len(dataset.users):,}.")
-        else:
-            import pyarrow as pa
+    return _for_history(fitted, history, filters) if history else _for_users(fitted, dataset, user, filters)
 
-            table = _named(fitted.recommend(histories=dataset.rows(at), **filters).table, pa.array(user))
-    document = {"model": fitted.name, "k": k, "unknown": unknown, "recommendations": table.to_pylist()}
-    return document, partial(_show, table, named=bool(user))
+
+def _check_file(out: Path) -> None:
+    """Refuse before the work a file that could not be written."""
+    problem = None
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        problem = "is a directory" if out.is_dir() else "lies in a folder that does not exist"
+        problem += "; expected a file to write."
+    elif out.suffix.lower() not in WRITERS:
+        problem = f"ends in {out.suffix!r}" if out.suffix else "has no ending"
+        problem += f"; expected one of {', '.join(WRITERS)}, which says what to write."
+    if problem is not None:
+        raise typer.BadParameter(f"{out} {problem}", param_hint="--out")
+
+
+def _for_users(
+    fitted: Recommender, dataset: PartitionedLog | None, users: list[str] | None, filters: dict[str, Any]
+) -> Answer:
+    """The answer for known users, of the model or of the dataset that it was fitted from."""
+    at = (fitted.log if dataset is None else dataset).users.positions(users or ())
+    unknown = [each for each, position in zip(users or (), at, strict=True) if position < 0]
+    if dataset is None:
+        table = fitted.recommend(users, **filters).table
+    elif unknown and filters["on_unknown"] == "error":
+        raise DataError(
+            f"the dataset has no user {unknown[0]!r}; expected one of its {len(dataset.users):,}."
+        )
+    else:
+        import pyarrow as pa
+
+        table = _named(fitted.recommend(histories=dataset.rows(at), **filters).table, pa.array(users))
+    document = {"model": fitted.name, "k": filters["k"], "unknown": unknown}
+    document["recommendations"] = table.to_pylist()
+    return document, partial(_show, table, named=True)
+
+
+def _for_history(fitted: Recommender, words: list[str], filters: dict[str, Any]) -> Answer:
+    """The answer for somebody never seen, which begins with what of the history is not known."""
+    import numpy as np
+
+    from infrec.cli.history import meant
+
+    found = meant(fitted.log, words)
+    untold = ", ".join(map(repr, found.unknown))
+    which = "id" if fitted.log.titles is None else "id or title"
+    if found.unknown and filters["on_unknown"] == "error":
+        raise DataError(f"the model knows no item by the {which} {untold}; check the spelling.")
+    items = fitted.log.items.take(np.array(found.columns, np.int64)).to_pylist()
+    table = fitted.recommend(histories=[items], **filters).table
+    document = {"model": fitted.name, "k": filters["k"], "history": items, "unknown": found.unknown}
+    document["recommendations"] = table.to_pylist()
+
+    def show() -> None:
+        if found.unknown:
+            rest = "what follows is for the others" if items else "nothing is known of this person"
+            console.say(f"[bold]The model knows no item by the {which} {console.plain(untold)}[/]: {rest}.")
+        if found.columns and fitted.log.titles is not None:
+            console.say(f"[dim]For {console.plain(', '.join(found.names(fitted.log)))}:[/]")
+        _show(table, named=False)
+
+    return document, show, int(not items)
 
 
 def _dataset(fitted: Recommender, data: Path) -> PartitionedLog:
@@ -157,18 +206,71 @@ def _named(table: pa.Table, users: pa.Array) -> pa.Table:
 
 
 def write_all(tables: Iterator[pa.Table], out: Path) -> int:
-    """Write tables one after the other; the file is renamed into place when it is whole. Returns the rows."""
-    import pyarrow.parquet as pq
+    """Write tables one after the other, as the file's ending says; it appears when it is whole.
 
+    Returns the rows.
+    """
     rows, writer = 0, None
     with drafts.writing(out) as file:
         for table in tables:
-            writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
+            writer = writer or WRITERS[out.suffix.lower()](file, table.schema)
             writer.write_table(table)
             rows += table.num_rows
         if writer is not None:
             writer.close()
     return rows
+
+
+def _parquet(file: IO[bytes], schema: pa.Schema) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(file, schema, compression="zstd")
+
+
+def _csv(file: IO[bytes], schema: pa.Schema) -> Any:
+    from pyarrow import csv
+
+    return csv.CSVWriter(file, schema)
+
+
+class JsonLines:
+    """A writer of tables as one JSON object per line."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        self._file = file
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append the rows of a table."""
+        import pyarrow.compute as pc
+
+        parts: list[Any] = []
+        for at, name in enumerate(table.column_names):
+            parts += [f"{', ' if at else '{'}{json.dumps(name)}: ", _as_json(table.column(name))]
+        lines = pc.binary_join_element_wise(*parts, "}\n", "")
+        self._file.write("".join(lines.to_pylist()).encode())
+
+    def close(self) -> None:
+        """Nothing is left to write."""
+
+
+def _as_json(column: pa.ChunkedArray) -> pa.Array:
+    """Each value of a column of numbers or texts as JSON has it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = column.combine_chunks()
+    if pa.types.is_string(values.type):
+        distinct = values.dictionary_encode()
+        words = [json.dumps(word, ensure_ascii=False) for word in distinct.dictionary.to_pylist()]
+        values = pa.array(words, pa.string()).take(distinct.indices)
+    return pc.fill_null(values.cast(pa.string()), "null")
+
+
+WRITERS: Mapping[str, Callable[[IO[bytes], pa.Schema], Any]] = {
+    ".csv": _csv,
+    ".jsonl": JsonLines,
+    ".parquet": _parquet,
+}
 
 
 def _show(table: pa.Table, *, named: bool) -> None:

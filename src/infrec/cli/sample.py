@@ -57,7 +57,7 @@ def sample(
             chosen = samplers.sample(
                 train, strategy=strategy, percent=percent, users=users, seed=seed, progress=progress
             )
-        replace(chosen, about={"source": data, **chosen.about}).save(out)
+        replace(chosen, about={**chosen.about, "reading": options.kept_options(reading)}).save(out)
         console.saved(out)
     share = 100 * chosen.n_interactions / train.n_interactions
     document = {

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from infrec import artifacts
 from infrec.contents import Artifact, with_info
 from infrec.data import grids
+from infrec.data.columns import ReadOptions
 from infrec.data.interactions import Interactions, canonical
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ArtifactError
@@ -41,7 +42,7 @@ _NUMBERS = (  # of the manifest: name, whether it is whole, and the least it may
     *(("seed", True, 0), ("seconds", False, 0), ("ms_per_step", False, 0)),
 )
 _FORMS: Mapping[str, type] = {
-    **dict.fromkeys(("settings", "validation", "guarantee", "set_aside"), dict),
+    **dict.fromkeys(("settings", "validation", "guarantee", "set_aside", "reading"), dict),
     **dict.fromkeys(("mode", "start", "criterion", "first_start"), str),
     **dict.fromkeys(("history",), list),
 }
@@ -229,3 +230,10 @@ def _check(artifact: Artifact, about: Mapping[str, Any]) -> None:
     source = about.get("source")
     if isinstance(source, Mapping) and source.get("users") is not None:
         artifact.checked_number("source.users", source["users"], whole=True)
+    if isinstance(source, Mapping) and "fingerprint" in source:
+        for name in ("items", "interactions"):
+            artifact.number("source", name, whole=True)
+        known = [source["fingerprint"], *source.get("earlier", ())]
+        if not all(isinstance(each, str) for each in known):
+            raise artifact.unsound("its source has a fingerprint that is no text")
+    ReadOptions.from_dict(about.get("reading") or {})

@@ -18,6 +18,7 @@ from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
 from infrec.splits.holdout import held_out
+from infrec.splits.provenance import fingerprint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +91,8 @@ def distill(
         )
         promise |= {"catalogue": catalogue, "catalogue_info": catalogue_info}
         return _with_promise(data, promise, settings, given | size, place, resume=resume, progress=progress)
-    one = partial(_distilled, on_validate=on_validate, resume=resume, progress=progress)
+    made_from = fingerprint(data.train if isinstance(data, Split) else data)
+    one = partial(_distilled, made_from=made_from, on_validate=on_validate, resume=resume, progress=progress)
     if previous is not None:
         if settings is not None:
             raise ConfigError("settings and previous are both given; expected single settings to change.")
@@ -137,6 +139,7 @@ def _distilled(
     settings: DistillSettings,
     place: Path | None,
     *,
+    made_from: str,
     on_validate: OnValidate | None,
     resume: bool,
     progress: Progress,
@@ -166,7 +169,7 @@ def _distilled(
     ).go()
     track = run.loop.track
     # λ was chosen together with the summary, so it alone is the grid of models that are fitted on it.
-    about = {
+    about: dict[str, Any] = {
         "mode": settings.mode,
         "start": settings.start,
         "start_meaning": start.MEANING[settings.start],
@@ -181,12 +184,18 @@ def _distilled(
         "seconds": round(run.seconds, 3),
         "ms_per_step": run.ms_per_step,
         "device": jax.devices()[0].device_kind,
-        "source": {"users": train.n_users, "items": train.n_items, "interactions": train.n_interactions},
+        "source": {
+            "users": train.n_users,
+            "items": train.n_items,
+            "interactions": train.n_interactions,
+            "fingerprint": made_from,
+        },
         "settings": settings.to_dict(),
         "history": [finite(row) for row in track.history],
     }
     if past is not None:
         about |= {"represents": represented, "periods": past.periods + 1, "first_start": past.start}
+        about["source"]["earlier"] = list(past.fingerprints)
     summary = Summary.of_array(run.loop.best, train, about)
     logger.info(
         "distilled in %.2f s, %d steps, best at %d: %r", run.seconds, track.step, track.best_step, summary

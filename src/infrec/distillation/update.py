@@ -23,6 +23,7 @@ from infrec.data.vocabulary import from_numpy
 from infrec.distillation.settings import DistillSettings, given_only
 from infrec.errors import ConfigError, DataError
 from infrec.splits import Split
+from infrec.splits.provenance import fingerprints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +43,7 @@ class Past:
     represents: int
     periods: int
     start: str  # how the first summary of the chain began
+    fingerprints: tuple[str, ...] = ()  # of the logs that it was made from
 
     @classmethod
     def of(cls, summary: Summary, items: Vocabulary) -> Past:
@@ -53,6 +55,7 @@ class Past:
             represents=represents,
             periods=int(about.get("periods", 1)),
             start=str(about.get("first_start", about["start"])),
+            fingerprints=fingerprints(about),
         )
 
     def beside(self, train: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.float32]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 NEGATIVES = 50
 _BATCH_BYTES = 64 << 20  # of float32 scores
+_USERS_COMPARED = 1 << 16  # at a time
 
 
 class Scorer(Protocol):
@@ -111,7 +113,8 @@ def evaluate(
     """Every metric of a fitted model on the test part of a split.
 
     The context of a user is train and validation together; its items are masked out of the ranking, not out
-    of the AUC. Means are over all users; those with nothing held out count as 0.
+    of the AUC. Means are over all users; those with nothing held out count as 0. A model that was fitted on
+    half of what is held out, or more, is refused; one that was fitted on some of it brings a warning.
 
     Args:
         model: A fitted model over the items of the split.
@@ -140,6 +143,7 @@ def evaluate(
         if number is not None and number < 1:
             raise ConfigError(f"{name} is {number}; expected 1 or more.")
     _check_items(model, split)
+    _check_unseen(model, split)
     able = split.train.n_users if people is None else len(people)
     sampled = sample_users is not None and sample_users < able
     if sampled:
@@ -147,11 +151,7 @@ def evaluate(
         people = drawn if people is None else people[drawn]
     lengths = tuple(dict.fromkeys(k))
     n = split.train.n_users if people is None else len(people)
-    machine.require_memory(
-        memory_needed(n, split.train.n_items, split.test.n_interactions * n // split.train.n_users),
-        f"an evaluation of {n:,} users",
-        "measure on a sample of them (sample_users; `--sample-users 100000`)",
-    )
+    check_memory(split, n)
     name = split.name + (f", {n:,} of {able:,} users (seed {seed})" if sampled else "")
     tally = _Tally(split, name, people, protocol, lengths, seed)
     step = batch or max(16, _BATCH_BYTES // (4 * split.train.n_items))
@@ -245,6 +245,45 @@ def _check_items(model: Scorer, split: Split) -> None:
         )
 
 
+def _check_unseen(model: Scorer, split: Split) -> None:
+    """Refuse a model whose log holds what is measured; warn where it holds a smaller part of it."""
+    log = getattr(model, "log", None)
+    if not isinstance(log, Interactions) or log.synthetic_users or log.matrix is split.train.matrix:
+        return
+    known, of = held_out_in(log, split)
+    if not known:
+        return
+    found = (
+        f"the model was fitted on {known:,} of {of:,} interactions that are held out for test: its figures "
+        "would say what it remembers, not what it foresees"
+    )
+    if 2 * known >= of:
+        raise DataError(f"{found}; fit it on the split's train part (split.train).")
+    warnings.warn(f"{found}.", stacklevel=3)
+
+
+def held_out_in(log: Interactions, split: Split) -> tuple[int, int]:
+    """How many interactions of the test part a log holds too, by the same user, and of how many.
+
+    Users whom the log does not know do not count, nor items that they have in train or validation as well.
+
+    Args:
+        log: The log that a model was fitted on.
+        split: The split whose test part is compared, over the same items.
+    """
+    if log.n_items != split.train.n_items:
+        return 0, 0
+    at = log.users.positions(split.train.users.ids)
+    rows, known, of = np.flatnonzero(at >= 0), 0, 0
+    for start in range(0, len(rows), _USERS_COMPARED):
+        some = rows[start : start + _USERS_COMPARED]
+        train, val, test = (part.matrix[some] != 0 for part in (split.train, split.val, split.test))
+        new = test > (train + val)
+        known += new.multiply(log.matrix[at[some]] != 0).nnz
+        of += new.nnz
+    return known, of
+
+
 class _Tally:
     """Sums and per-user figures that are kept of each batch after its scores are gone."""
 
@@ -335,6 +374,20 @@ class _Tally:
             item_held_out=np.bincount(self.held_out.indices, minlength=len(self.item_counts)),
             auc_contributions=contributions,
         )
+
+
+def check_memory(split: Split, users: int) -> None:
+    """Refuse to measure so many users of a split where that would not fit in memory.
+
+    Args:
+        split: The split whose test part is measured.
+        users: How many of its users.
+    """
+    machine.require_memory(
+        memory_needed(users, split.train.n_items, split.test.n_interactions * users // split.train.n_users),
+        f"an evaluation of {users:,} users",
+        "measure on a sample of them (sample_users; `--sample-users 100000`)",
+    )
 
 
 def memory_needed(users: int, items: int, held_out: int, *, batch: int = 64 << 20) -> int:

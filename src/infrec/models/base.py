@@ -144,12 +144,19 @@ class Recommender(Tunable, Lists):
         logger.info("%s: fit took %.2f s: %r", self.name, time.perf_counter() - began, self)
         return self
 
+    def check_size(self, interactions: Interactions) -> None:
+        """Raise an error where a fit would not fit in memory, before anything large is allocated.
+
+        Args:
+            interactions: The log to fit on.
+        """
+
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         for changes in variants:
             variant = self.with_settings(**changes)
-            variant._check_size(interactions)
+            variant.check_size(interactions)
             try:
                 yield dict(changes), variant.with_fit(variant._fit(interactions, progress))
             except InfrecError as failure:
@@ -309,9 +316,6 @@ class Recommender(Tunable, Lists):
         return self.state_type.read(artifact, self.settings, log)
 
     # ---- what a concrete model writes ----------------------------------------------------------------------
-    def _check_size(self, interactions: Interactions) -> None:
-        """Raise `MemoryBudgetError` before anything large is allocated, where a model can be too large."""
-
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
         """Learn, with every setting fixed, and change nothing. A model writes this, or `path`."""
         ((_, model),) = self.path(interactions, [{}], progress)

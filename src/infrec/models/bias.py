@@ -90,9 +90,9 @@ class BiasOnly(GradientModel):
     def _size(self, log: Interactions) -> int:
         return log.n_users + log.n_items
 
-    def _check_size(self, interactions: Interactions) -> None:
+    def check_size(self, interactions: Interactions) -> None:
         if self.settings.solver == "epochs":
-            super()._check_size(interactions)
+            super().check_size(interactions)
 
     def _adopt(self, log: Interactions, trained: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         kept = super()._adopt(log, trained)

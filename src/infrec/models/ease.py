@@ -121,7 +121,7 @@ class EASE(Recommender):
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         """One gram matrix for all λ: of the items, or of the users where that is much smaller."""
-        self._check_size(interactions)
+        self.check_size(interactions)
         x = interactions.matrix
         progress("gram matrix", 0, 1)
         by_users = gram.kernel_matrix(gram.Linear(), x) if _few_users(interactions) else None
@@ -154,7 +154,7 @@ class EASE(Recommender):
         form = Factored if "half" in artifact.arrays else Direct
         return form.read(artifact, self.settings, log)
 
-    def _check_size(self, interactions: Interactions) -> None:
+    def check_size(self, interactions: Interactions) -> None:
         n, d = interactions.n_users, interactions.n_items
         # The gram matrix and its factor; the best, the current and the next V, or the best and the current B.
         needed = 4 * (2 * n * n + 3 * n * d) if _few_users(interactions) else 4 * 4 * d * d

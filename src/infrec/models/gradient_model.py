@@ -201,7 +201,7 @@ class GradientModel(Recommender, Trainable):
     def _size(self, log: Interactions) -> int:
         """How many numbers are trained, about."""
 
-    def _check_size(self, interactions: Interactions) -> None:
+    def check_size(self, interactions: Interactions) -> None:
         """Refuse what cannot be learnt from, and what does not fit in memory, before anything is compiled."""
         users, items = int(np.count_nonzero(interactions.user_counts)), interactions.n_items
         if items > _ITEMS_OF_A_USER * users:
@@ -226,7 +226,7 @@ class GradientModel(Recommender, Trainable):
         """
         from infrec.models.trainer import Training
 
-        self._check_size(log)
+        self.check_size(log)
         validation = self._early_stop_on or ()
         judged_by = [part.matrix if isinstance(part, Interactions) else part for part in validation]
         return Training(self, log, checkpoint=checkpoint, judged_by=[m for m in judged_by if m is not None])

@@ -159,7 +159,7 @@ class InfiniteAE(Explainable):
             if solve is None or solved_for != but_reg:
                 solve, centres, solved_for = None, None, but_reg  # free the old before the new
                 kernel_rows.clear()
-                model._check_size(interactions)
+                model.check_size(interactions)
                 solver, why = model.decide(interactions)
                 logger.info("%s: solver %s: %s", self.name, solver, why)
                 solve, centres = model._solver(solver, interactions, progress)
@@ -289,7 +289,7 @@ class InfiniteAE(Explainable):
             return "exact", facts
         return "nystrom", f"{facts}, so {s.centres:,} users stand for all of them (Nyström)"
 
-    def _check_size(self, interactions: Interactions) -> None:
+    def check_size(self, interactions: Interactions) -> None:
         """Before anything large is allocated: does it fit, and if not, what would?"""
         n, d, s = interactions.n_users, interactions.n_items, self.settings
         if self.decide(interactions)[0] == "nystrom":

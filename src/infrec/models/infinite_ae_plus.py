@@ -349,8 +349,8 @@ class InfiniteAEPlus(Explainable):
         among = among.with_matrix(scales.weigh(among.matrix, s.user_power, s.item_power))
         return InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, centre_rows)
 
-    def _check_size(self, interactions: Interactions) -> None:
-        self.settings.core()._check_size(interactions)
+    def check_size(self, interactions: Interactions) -> None:
+        self.settings.core().check_size(interactions)
         if self.settings.item_weight not in (AUTO, 0):
             machine.require_memory(
                 ridge.ItemRidge.needs(interactions.n_items),

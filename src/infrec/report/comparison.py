@@ -87,19 +87,20 @@ def table(models: Sequence[ModelRecord], caption: str) -> Table:
     """Everything measured: a metric a row, a model a column; then the settings chosen and the time.
 
     Args:
-        models: The models, measured on the same split.
+        models: The models, measured on the same split; one without metrics could not run.
         caption: The words above the table.
     """
     rows: list[Sequence[Cell]] = []
-    for metric in shown(models[0].metrics, extra=BEYOND):
+    for metric in shown(next(model.metrics for model in models if model.metrics), extra=BEYOND):
         best = max(model.metrics.get(metric, float("-inf")) for model in models)
         rivals = len(models) > 1 and metric not in BEYOND
         cells = [_value(metric, model, rivals and model.metrics.get(metric) == best) for model in models]
         rows.append((metric, *cells))
     rows.append(("settings chosen", *(settings(model.selected) or "–" for model in models)))
     for stage, name in (("fit", "time to fit"), ("evaluate", "time to evaluate")):
-        if all(stage in model.seconds for model in models):
-            rows.append((name, *(seconds(model.seconds[stage]) for model in models)))
+        if any(stage in model.seconds for model in models):
+            times = (model.seconds.get(stage) for model in models)
+            rows.append((name, *("–" if time is None else seconds(time) for time in times)))
     return Table(caption, ("", *(label(model.name) for model in models)), rows)
 
 

@@ -33,6 +33,7 @@ from infrec.models.bias import BiasOnly
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.samplers import ar_cf
+from infrec.splits.provenance import source_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -198,7 +199,8 @@ def sample(
         budget = users if share is None else share * log.n_interactions * (1 - 1e-12)
         assert budget is not None
         drawn = log.select_users(np.sort(front(chosen.order(log, seed), costs, budget)))
-    about = {"strategy": strategy, "percent": percent, "seed": seed, "reg_grid": grids.SAMPLE}
+    about: dict[str, Any] = {"strategy": strategy, "percent": percent, "seed": seed}
+    about |= {"reg_grid": grids.SAMPLE, "source": source_of(log)}
     return Summary.of(drawn, about=about, kind="sample")
 
 

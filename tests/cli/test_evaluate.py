@@ -1,0 +1,75 @@
+"""`infrec evaluate` with several models, some of which cannot run, and the words above its table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infrec.report import numbers
+from tests.cli.conftest import Infrec
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 users and 160,000 items: EASE would need 381 GiB."""
+    path = tmp_path_factory.mktemp("data") / "wide.csv"
+    lines = (f"{user},{user * 4000 + item}\n" for user in range(40) for item in range(4000))
+    path.write_text("user,item\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two users with the same train part, of whom ∞-AE with λ = 0 has no solution; EASE has one."""
+    path = tmp_path_factory.mktemp("data") / "twins.csv"
+    histories = ["ab", "ab", "bc", "cd", "da", "a", "d"]
+    lines = [f"{user},{item},train" for user, items in enumerate(histories) for item in items]
+    path.write_text("user,item,split\n" + "\n".join([*lines, "0,c,test", "1,d,test", "2,d,val"]) + "\n")
+    return path
+
+
+def test_memory_of_all_is_checked_before_the_first_is_fitted(infrec: Infrec, wide: Path) -> None:
+    ran = infrec("evaluate", wide, "-m", "poprec", "-m", "ease", "--json")
+    assert ran.code == 1
+    fitted, refused = ran.document["results"]
+    assert fitted["model"] == "poprec" and "HR@10" in fitted["metrics"]
+    assert refused["model"] == "ease" and refused["error"]["type"] == "MemoryBudgetError"
+    assert "160,000 items" in refused["error"]["message"] and "metrics" not in refused
+    said = ran.err.splitlines()
+    assert said[0].startswith("EASE cannot run, the others do: ") and said[1].startswith("PopRec: HR@10 ")
+
+
+def test_a_failure_on_the_way_loses_no_other_result(infrec: Infrec, twins: Path) -> None:
+    words = ("evaluate", twins, "-m", "infinite-ae", "-m", "ease", "--set", "reg=0")
+    shown = infrec(*words)
+    assert shown.code == 1
+    assert "HR@10" in shown.out and "EASE" in shown.out and "∞-AE could not run:" in shown.out
+    assert "∞-AE failed: " in shown.err
+    failed, measured = infrec(*words, "--json").document["results"]
+    assert failed["error"]["type"] == "SolveError" and measured["metrics"]["AUC"] > 0
+    # Each result is said as soon as it is known, in the order of the models.
+    value = numbers.number("HR@10", measured["metrics"]["HR@10"])
+    assert shown.err.splitlines()[-1].startswith(f"EASE: HR@10 {value}, AUC ")
+
+
+def test_one_model_alone_fails_as_any_command_does(infrec: Infrec, wide: Path) -> None:
+    ran = infrec("evaluate", wide, "-m", "ease", "--json")
+    assert ran.code == 1 and set(ran.document) == {"error"}
+
+
+def test_the_header_says_how_many_can_be_judged(infrec: Infrec, tmp_path: Path) -> None:
+    lines = [f"{user},{item}" for user in range(6) for item in range(5 if user < 4 else 2)]
+    (tmp_path / "log.csv").write_text("user,item\n" + "\n".join(lines) + "\n")
+    ran = infrec("evaluate", tmp_path / "log.csv", "-m", "poprec")
+    assert "6 users (4 of them can be judged)" in " ".join(ran.out.split())
+    document = infrec("evaluate", tmp_path / "log.csv", "-m", "poprec", "--json").document
+    assert document["users"] == {"measured": 4, "of": 4, "judged": 4}
+
+
+def test_the_table_names_what_was_trained_on(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:
+    infrec("sample", ratings, "--strategy", "user-rns", "--users", "9", "-o", tmp_path / "few")
+    words = ("evaluate", ratings, "--train-on", tmp_path / "few", "-m", "poprec")
+    said = " ".join(infrec(*words).out.split()).replace(" ", "")
+    assert f"fittedon{tmp_path}/few,9users" in said
+    assert infrec(*words, "--json").document["train_on"] == str(tmp_path / "few")
