@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # typing would take longer to import than all of this
 if TYPE_CHECKING:
     from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Interactions": "infrec.data",
