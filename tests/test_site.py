@@ -103,7 +103,7 @@ def test_a_reader_finds_things_and_asks_no_other_host(address: str, tmp_path: Pa
         page.wait("document.querySelector('.md-search-result__meta').innerText.startsWith('Type')")
         page.type("tangent kernel")
         page.press("End")  # the search listens to keys that are let go
-        page.wait("document.querySelector('.md-search-result__link')")
+        page.wait("document.querySelector('.md-search-result__link') !== null")
         assert [url for url in page.requests if not url.startswith((address, "data:", "blob:"))] == []
 
 
