@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: install demo page test test-cpus fuzz lint format shape bench bench-peers clean
+.PHONY: install demo page docs pages test test-cpus fuzz lint format shape bench bench-peers release-check clean
 .DEFAULT_GOAL := demo
 
 install: $(STAMP)
@@ -20,6 +20,19 @@ demo: install
 
 page: install
 	@$(BIN)/infrec demo --serve
+
+# The documentation as a site, in build/site.
+docs: $(VENV)/.installed-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "The site is in build/site: $(BIN)/python -m http.server -d build/site"
+
+$(VENV)/.installed-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+# Run the code of the documentation, and write what it prints and draws into the pages; PAGES="README.md" for some.
+pages: install
+	@$(BIN)/python tools/run_pages.py --write $(PAGES)
 
 test: install
 	@$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -66,6 +79,10 @@ bench-peers: install $(PEERS)/.installed
 	@$(BIN)/python benchmarks/peers/prepare.py build/peers --data $(DATA) --users $(USERS)
 	@$(PEERS)/bin/python benchmarks/peers/train.py build/peers
 	@$(BIN)/python benchmarks/baselines.py --data $(DATA) --peers $(PEERS)/bin/python
+
+# Wheel and source archive, built, looked into and tried in environments of their own; in build/release.
+release-check: install
+	@$(BIN)/python tools/release_check.py
 
 clean:
 	rm -rf $(PEERS) $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, PopRec, Recommender
     from infrec.splits.holdout import Split, holdout
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Interactions": "infrec.data",
