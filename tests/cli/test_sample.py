@@ -18,7 +18,8 @@ from tests.cli.conftest import Infrec
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
-NAMED = ", ".join(samplers.STRATEGIES[:-1]) + f" or {samplers.STRATEGIES[-1]}."
+SAID = (*samplers.PLAIN, *(name for name in samplers.STRATEGIES if name not in samplers.PLAIN.values()))
+NAMED = ", ".join(SAID[:-1]) + f" or {SAID[-1]}."
 STRATEGIES = ("interaction-rns", "user-rns", "head-user", "svp-cf")
 
 

@@ -35,6 +35,12 @@ def _pairs(log: Interactions) -> set[tuple[str, str]]:
     return set(zip(table["user"].to_pylist(), table["item"].to_pylist(), strict=True))
 
 
+@pytest.mark.parametrize(("plain", "paper"), samplers.PLAIN.items())
+def test_plain_words_for_the_papers_names(small_log: Interactions, plain: str, paper: str) -> None:
+    drawn, named = (samplers.sample(small_log, strategy=name, users=5) for name in (plain, paper))
+    assert drawn.about == named.about and (drawn.matrix != named.matrix).nnz == 0
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @settings(max_examples=25, deadline=None)
 @given(log=logs(), share=st.floats(0.5, 100), seed=st.integers(0, 99))

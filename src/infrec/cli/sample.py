@@ -18,7 +18,8 @@ from infrec.report import numbers
 def sample(
     data: options.Data,
     strategy: Annotated[
-        str, option("--strategy NAME", "interaction-rns, user-rns, head-user, svp-cf, herding or ar-cf.")
+        str,
+        option("--strategy NAME", "random-users, random-interactions, head-user, svp-cf, herding or ar-cf."),
     ],
     out: Annotated[Path, option("--out -o DIR", "Where to save the sample.")],
     percent: Annotated[
@@ -34,14 +35,15 @@ def sample(
 
     [bold]Examples[/]
 
-      infrec sample ml-1m --strategy user-rns --users 500 --out random-500
+      infrec sample ml-1m --strategy random-users --users 500 --out random-500
       infrec sample ratings.csv --strategy svp-cf --percent 10 --out hardest
       infrec sample ml-1m --strategy ar-cf --users 500 --out virtual-500
     """
     from infrec import samplers
 
-    if strategy not in samplers.STRATEGIES:
-        words = options.unknown("strategy", strategy, samplers.STRATEGIES)
+    known = (*samplers.PLAIN, *samplers.STRATEGIES)
+    if strategy not in known:
+        words = options.unknown("strategy", strategy, known)
         raise typer.BadParameter(words, param_hint="--strategy")
     if (percent is None) == (users is None):
         raise typer.BadParameter("give exactly one of --percent or --users.")

@@ -147,23 +147,27 @@ SAMPLERS = {
     "ar-cf": Sampler("AR-CF", 8, "X", draw=ar_cf.draw, tunable=True),
 }
 STRATEGIES = tuple(SAMPLERS)
+PLAIN = {
+    "random-users": "user-rns",
+    "random-interactions": "interaction-rns",
+}  # the paper's names in plain words
 
 
 def sampler(strategy: str) -> Sampler:
     """The sampler of a strategy.
 
     Args:
-        strategy: One of `STRATEGIES`.
+        strategy: One of `STRATEGIES`, or of `PLAIN`.
     """
-    if strategy not in tuple(SAMPLERS):  # a damaged file may hold anything in its place, a list too
-        raise ConfigError(f"strategy is {strategy!r}; expected one of {', '.join(SAMPLERS)}.")
-    return SAMPLERS[strategy]
+    if strategy not in (known := (*SAMPLERS, *PLAIN)):  # a damaged file may hold anything in its place
+        raise ConfigError(f"strategy is {strategy!r}; expected one of {', '.join(known)}.")
+    return SAMPLERS[PLAIN.get(strategy, strategy)]
 
 
 def sample(
     log: Interactions,
     *,
-    strategy: str = "user-rns",
+    strategy: str = "random-users",
     percent: float | None = None,
     users: int | None = None,
     seed: int = 42,
@@ -174,7 +178,7 @@ def sample(
 
     Args:
         log: The log to sample from.
-        strategy: One of `STRATEGIES`; by default users at random.
+        strategy: One of `STRATEGIES`, or `random-users`, the default, or `random-interactions`.
         percent: Size in percent of the interactions.
         users: Size in users, instead of `percent`.
         seed: Seed of what is random.
@@ -199,7 +203,7 @@ def sample(
         budget = users if share is None else share * log.n_interactions * (1 - 1e-12)
         assert budget is not None
         drawn = log.select_users(np.sort(front(chosen.order(log, seed), costs, budget)))
-    about: dict[str, Any] = {"strategy": strategy, "percent": percent, "seed": seed}
+    about: dict[str, Any] = {"strategy": PLAIN.get(strategy, strategy), "percent": percent, "seed": seed}
     about |= {"reg_grid": grids.SAMPLE, "source": source_of(log)}
     return Summary.of(drawn, about=about, kind="sample")
 
