@@ -94,8 +94,11 @@ def test_a_file_of_options_elsewhere(infrec: Infrec, ratings: Path, tmp_path: Pa
     [
         ("[", "cannot be read"),
         ('["log.csv"]\nusr = "a"\n', "Did you mean user?"),
-        ('["log.csv"]\nmin-user = "many"\n', "min_user is 'many'"),
-        ('["log.csv"]\nby-row = 3\n', "by_row is 3"),
+        (
+            '["log.csv"]\nmin-user = "many"\n',
+            "--min-user is 'many'; expected a whole number of at least 1 (in ",
+        ),
+        ('["log.csv"]\nby-row = 3\n', "--by-row is 3"),
         ('"log.csv" = 3\n', "no section"),
     ],
 )

@@ -76,6 +76,29 @@ def test_options_in_the_spelling_of_the_command_line() -> None:
         assert in_words_of_the_command_line(other) == other and next_command(["fit"], other) is None
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--min-user", "0"), "--min-user is 0; expected a whole number of at least 1"),
+        (("--positive", "rating is good"), "--positive is 'rating is good'"),
+        (("--delimiter", "and"), "--delimiter is 'and'"),
+        (("--positive", "stars > 3"), "no column 'stars' for the rule 'stars > 3'"),
+        (("--min-user", "99"), "at least 99 and each item at least 1"),
+    ],
+)
+def test_errors_about_options(infrec: Infrec, books: Path, words: tuple[str, ...], says: str) -> None:
+    ran = infrec("datasets", "stats", books, *words)
+    assert ran.code in (1, 2) and says in ran.err
+
+
+def test_items_that_are_others_are_said(infrec: Infrec, books: Path) -> None:
+    (books.parent / "others.csv").write_text("id,isbn10,title\na,0001,One\nb,0002,Two\n")
+    ran = infrec("datasets", "stats", books, "--items", books.parent / "others.csv")
+    assert ran.code == 0 and "looked for in 'id', look elsewhere with --items-id isbn10" in ran.err
+    found = infrec("datasets", "stats", books, "--items", books.parent / "others.csv", "--items-id", "isbn10")
+    assert "30 items are not in others.csv" in found.err
+
+
 def test_a_next_command_reads_the_same_rows() -> None:
     reading = Reading(items="a b.csv", no_header=True, positive="rating >= 4", user="1")
     assert reading.again("x.csv", 7) == (

@@ -59,7 +59,7 @@ def test_the_core_is_the_largest_part_in_which_all_have_enough(seed: int, users:
 
 
 def test_what_cannot_be_cut(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no interactions are left with min_user=3"):
+    with pytest.raises(DataError, match="no interactions are left when each user has at least 3"):
         Interactions.from_frame(CHAIN, min_user=3)
     with pytest.raises(ConfigError, match="ε and δ"):
         Interactions.from_frame(CHAIN, min_user=2, by_row=True)

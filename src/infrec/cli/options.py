@@ -21,6 +21,7 @@ from infrec import machine, models
 from infrec.cli import config, console
 from infrec.cli.spelling import as_options, in_words_of_the_command_line
 from infrec.data.columns import ReadOptions
+from infrec.errors import ConfigError
 from infrec.progress import Progress, silent
 from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType
@@ -250,7 +251,13 @@ class Reading(ReadOptions):
     def for_data(self, data: str) -> Reading:
         """These options, and for those that are not given what infrec.toml says about the data."""
         written = config.options_of(data, self.config)
-        Reading.check_names(written, config.NAME)
+        try:
+            Reading.check_names(written, config.NAME)
+            Reading(**written)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{str(error).rstrip('.')} (in {self.config or config.beside(data)})."
+            ) from None
         given = {name: value for name, value in self.given().items() if name != "config"}
         return Reading(**{**written, **given})
 

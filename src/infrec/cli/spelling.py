@@ -42,6 +42,9 @@ def in_words_of_the_command_line(text: str) -> str:
     def spelled(match: re.Match[str]) -> str:
         return "".join(shlex.join(as_options(values)) for values in advised(match[0])) or match[0]
 
+    name, verb, rest = text.partition(" is ")
+    if verb and name in ReadOptions.names():  # "min_user is 0; expected …"
+        text = f"{as_options({name: True})[0]} is {rest}"
     return _IN_PYTHON.sub(spelled, text)
 
 

@@ -140,10 +140,10 @@ def item_info(
         if silent_items := int((vocabulary.positions(listed.ids) < 0).sum()) if len(listed) else 0:
             notes.append(f"{silent_items:,} items of {source.name} have no interaction")
         if unknown := int((at < 0).sum()):
-            all_of_them = unknown == len(at)
-            advice = (
-                f"; its ids were looked for in {key!r}: name another column, `items_id=...`" * all_of_them
-            )
+            other = next((column for column in source.columns if column != key), None)
+            advice = ""
+            if unknown == len(at) and other is not None:
+                advice = f"; its ids were looked for in {key!r}, look elsewhere with `items_id={other!r}`"
             notes.append(f"{unknown:,} items are not in {source.name}{advice}")
     return pa.table(out)
 
@@ -151,9 +151,9 @@ def item_info(
 def _key_and_title(source: Source, options: ReadOptions, item: str | None) -> tuple[str, str | None]:
     """The columns of a table about items that have the ids and the titles, given or recognised."""
     columns, name = source.columns, source.name
-    if not source.has_header:
-        key, title = columns[0], columns[1] if len(columns) > 1 else None
-    else:
+    key: str | None = columns[0]
+    title: str | None = columns[1] if len(columns) > 1 else None
+    if source.has_header:
         plain_id = next((column for column in columns if col.normalised(column) == "id"), None)
         key = item if item is not None and item in columns else col.find("item", columns) or plain_id
         title = col.find_title([column for column in columns if column != key])

@@ -65,8 +65,8 @@ class ReadOptions(Settings):
         super().__post_init__()
         if self.by_row and (self.min_user > 1 or self.min_item > 1):
             raise ConfigError(
-                "min_user and min_item make a row count or not by other rows, which ε and δ do not allow; "
-                "leave them out."
+                f"min_user is {self.min_user} and min_item {self.min_item}; expected 1 and 1 with ε and δ, "
+                "where whether a row counts depends on that row alone: leave them out."
             )
 
     @property

@@ -44,8 +44,8 @@ def cut(fields: Fields, options: ReadOptions) -> Fields:
     rows, columns = np.flatnonzero(stays), np.flatnonzero(in_core)
     if not len(rows) or not len(columns):
         raise DataError(
-            f"no interactions are left with min_user={min_user} and min_item={min_item}, for whoever leaves "
-            "takes interactions from others; give smaller numbers."
+            f"no interactions are left when each user has at least {min_user} and each item at least "
+            f"{min_item}; give smaller numbers."
         )
     numbered = sp.csr_array(
         (np.arange(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr), shape=matrix.shape

@@ -115,9 +115,9 @@ def find_sources(
         return sources(name_or_path, options)
     if entry.generated:
         rows, films = _generated()
-        source = TableSource(rows, entry.name)
-        source.invented = True
-        return source, TableSource(films, "the items")
+        made = TableSource(rows, entry.name)
+        made.invented = True
+        return made, TableSource(films, "the items")
     path = locate(entry.name)
     if path is None:
         path = download(entry.name, progress)

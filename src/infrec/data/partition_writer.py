@@ -98,7 +98,8 @@ class _Preparation:
     def __init__(self, source: Source, options: ReadOptions, folder: Path, progress: Progress) -> None:
         if options.min_user > 1 or options.min_item > 1:
             raise ConfigError(
-                "min_user and min_item are counted when a prepared dataset is read; prepare it without them."
+                f"min_user is {options.min_user} and min_item {options.min_item}, which are for reading a "
+                "prepared dataset; prepare it without them."
             )
         self.rules, self.options = Rules(source, options), options
         self.folder, self.scratch, self.progress = folder, folder / "scratch", progress

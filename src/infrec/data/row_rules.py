@@ -217,7 +217,7 @@ class Rules:
             except DataError:
                 advice = f'; say which it is, such as `{name}="{source.columns[-1]}"`' * (name in ROLES)
                 raise DataError(
-                    f"{source.name} has no column {name!r} for positive={str(self.condition)!r}; it has "
+                    f"{source.name} has no column {name!r} for the rule {str(self.condition)!r}; it has "
                     f"{col.listed(source.columns)}{advice}."
                 ) from None
         return tested
