@@ -16,7 +16,7 @@ import pytest
 from infrec.settings import Settings
 
 ROOMS = (
-    "data", "splits", "metrics", "search", "models", "samplers", "distillation", "evaluation", "privacy",
+    "", "data", "splits", "metrics", "search", "models", "samplers", "distillation", "evaluation", "privacy",
     "serve",
 )  # fmt: skip
 
@@ -42,7 +42,7 @@ def inherited(thing: type, method: str) -> str:
 
 def offered(room: str) -> Iterator[tuple[str, set[str], str]]:
     """Name, parameters and docstring of what a room offers: functions, constructors and public methods."""
-    module = importlib.import_module(f"infrec.{room}")
+    module = importlib.import_module(f"infrec.{room}".rstrip("."))
     for name in module.__all__:
         thing = getattr(module, name)
         if inspect.isfunction(thing):
@@ -55,6 +55,24 @@ def offered(room: str) -> Iterator[tuple[str, set[str], str]]:
                 function = getattr(value, "__func__", value)
                 if inspect.isfunction(function) and not method.startswith("_"):
                     yield f"{name}.{method}", taken(function), inherited(thing, method)
+
+
+def signatures(room: str) -> Iterator[tuple[str, str]]:
+    """Name and signature, as `help` shows it, of each function, class and public method of a room."""
+    module = importlib.import_module(f"infrec.{room}".rstrip("."))
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, BaseException)):
+            yield name, str(inspect.signature(thing))
+        for method in dir(thing) if inspect.isclass(thing) else ():
+            if inspect.isfunction(value := getattr(thing, method)) and not method.startswith("_"):
+                yield f"{name}.{method}", str(inspect.signature(value))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_help_shows_no_addresses(room: str) -> None:
+    """Defaults have texts that mean something: no `<function silent at 0x7f…>`."""
+    assert [name for name, signature in signatures(room) if " at 0x" in signature] == []
 
 
 @pytest.mark.parametrize("room", ROOMS)

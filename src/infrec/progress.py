@@ -15,8 +15,20 @@ class Progress(Protocol):
     def __call__(self, stage: str, done: float, total: float | None = None, **facts: object) -> None: ...
 
 
-def silent(stage: str, done: float, total: float | None = None, **facts: object) -> None:
-    """The default: say nothing."""
+class _Silent:
+    """Progress that says nothing. An object for the sake of its text: it is a default in many signatures."""
+
+    def __call__(self, stage: str, done: float, total: float | None = None, **facts: object) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return "silent"
+
+    def __reduce__(self) -> str:
+        return "silent"  # the one of this module, in another process too
+
+
+silent: Progress = _Silent()
 
 
 @dataclass

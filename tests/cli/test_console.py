@@ -79,6 +79,12 @@ def test_verbose_says_what_the_library_logs(capsys: pytest.CaptureFixture[str]) 
     assert re.fullmatch(r" +0\.\d\d s  tried \{'reg': 5\}\n", capsys.readouterr().err)
 
 
+def test_words_between_colons_are_no_pictures(capsys: pytest.CaptureFixture[str]) -> None:
+    console.say(console.plain("Item :smile: [1]"))
+    console.table([(":heart:",)], ("title",))
+    assert capsys.readouterr().out.split() == ["Item", ":smile:", "[1]", "title", ":heart:"]
+
+
 def test_json_has_no_nan_and_no_numpy(capsys: pytest.CaptureFixture[str]) -> None:
     console.emit({"a": np.float32(1.5), "b": float("nan"), "c": (np.int64(2), None), "ü": np.bool_(True)})
     text = capsys.readouterr().out

@@ -71,8 +71,8 @@ class InfiniteAESettings(Settings):
     )
     centres: int = setting(
         2000,
-        "how many users stand for all with `nystrom`, at random unless given by the caller "
-        "(`--centres SUMMARY`)",
+        "how many users stand for all with `nystrom`, at random; or these users: `Interactions` in Python, "
+        "`--centres SUMMARY`",
         least=1,
     )
     seed: int = setting(42, "seed of that choice", least=0)

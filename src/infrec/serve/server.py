@@ -51,7 +51,7 @@ _spawn = multiprocessing.get_context("spawn")
 Started = Callable[[Settings, list[Served]], None]
 
 
-def run(sources: Sequence[Source], settings: Settings, started: Started = lambda *_: None) -> None:
+def run(sources: Sequence[Source], settings: Settings, started: Started | None = None) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Args:
@@ -63,6 +63,7 @@ def run(sources: Sequence[Source], settings: Settings, started: Started = lambda
     prepare_process()
     bound = bind(settings)
     settings = replace(settings, port=bound.getsockname()[1])
+    started = started or (lambda *_: None)
     if settings.workers == 1:
         _alone(sources, settings, bound, started)
     else:
