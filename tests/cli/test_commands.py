@@ -92,10 +92,26 @@ def test_search_seconds_is_a_limit_and_not_a_failure(infrec: Infrec, ratings: Pa
 def test_protocols_differ(infrec: Infrec, ratings: Path) -> None:
     documents = [
         infrec("evaluate", ratings, "-m", "poprec", "--protocol", protocol, "--json").document
-        for protocol in ("paper-code", "textbook")
+        for protocol in ("paper-code", "textbook", "graph")
     ]
-    assert [d["protocol"] for d in documents] == ["paper-code", "textbook"]
+    assert [d["protocol"] for d in documents] == ["paper-code", "textbook", "graph"]
     assert documents[0]["metrics"] != documents[1]["metrics"]
+    assert {"Recall@20", "NDCG@20"} <= set(documents[2]["metrics"])
+    assert "Recall@20" in infrec("evaluate", ratings, "-m", "poprec", "--protocol", "graph").out
+
+
+def test_without_a_validation_part_settings_are_chosen_on_what_is_hidden(
+    infrec: Infrec, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    liked = np.argwhere(rng.random((60, 30)) < 0.3)
+    part = np.where(rng.random(len(liked)) < 0.2, "test", "train")
+    table = pa.table({"user": liked[:, 0], "item": liked[:, 1], "split": part})
+    pq.write_table(table, tmp_path / "own.parquet")
+    ran = infrec("evaluate", tmp_path / "own.parquet", "--protocol", "graph", "--json")
+    assert "on a part hidden from what is fitted on" in ran.err
+    assert sum(c["score"] is not None for c in ran.document["candidates"]) > 1
+    assert ran.document["users"]["measured"] == len(set(liked[part == "test", 0].tolist()))
 
 
 def test_several_models_are_one_document_and_one_table(infrec: Infrec, ratings: Path) -> None:

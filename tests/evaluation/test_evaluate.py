@@ -95,10 +95,25 @@ def test_worked_by_hand() -> None:
     np.testing.assert_allclose(book.per_user["HR@2"], [50, 100])
 
 
-def test_users_with_nothing_held_out_count_as_zero() -> None:
-    split = split_of([[1, 0, 0], [1, 0, 0]], np.zeros((2, 3)), [[0, 1, 0], [0, 0, 0]])
-    result = evaluate(Fixed([[0, 1, 0], [0, 1, 0]]), split, k=(1,))
-    assert result.metrics["HR@1"] == result.metrics["NDCG@1"] == 50
+def test_users_with_nothing_held_out_count_as_zero_or_not_at_all() -> None:
+    split = split_of([[1, 0, 0], [1, 0, 0]], np.zeros((2, 3)), [[0, 0, 0], [0, 1, 0]])
+    model = Fixed([[0, 2, 1], [0, 1, 2]])  # item 1 is first for user 0, second for user 1
+    result = evaluate(model, split, k=(2,))
+    assert result.metrics["HR@2"] == 50
+    graph = evaluate(model, split, k=(2,), protocol="graph")
+    assert (graph.n_users, graph.metrics["Recall@2"]) == (1, 100)
+    assert graph.metrics["NDCG@2"] == pytest.approx(100 / np.log2(3))
+
+
+def test_graph_recall_is_over_all_that_is_held_out() -> None:
+    """25 items held out, 20 listed, the first 10 of them hits: recall 10/25, the ideal list is 20 long."""
+    train, test = np.zeros((1, 60)), np.zeros((1, 60))
+    train[0, 59] = test[0, :10] = test[0, 30:45] = 1
+    result = evaluate(Fixed(-np.arange(60.0)[None]), split_of(train, 0 * train, test), protocol="graph")
+    assert result.k == (20,)
+    assert result.metrics["Recall@20"] == pytest.approx(40)
+    gains = 1 / np.log2(np.arange(2, 22))
+    assert result.metrics["NDCG@20"] == pytest.approx(100 * gains[:10].sum() / gains.sum())
 
 
 def test_a_test_item_that_is_also_known_cannot_be_hit_but_stays_in_the_denominator() -> None:
@@ -107,7 +122,7 @@ def test_a_test_item_that_is_also_known_cannot_be_hit_but_stays_in_the_denominat
     assert result.metrics["HR@2"] == 50
 
 
-@pytest.mark.parametrize("protocol", ["paper-code", "textbook"])
+@pytest.mark.parametrize("protocol", ["paper-code", "textbook", "graph"])
 def test_batches_do_not_matter(split: Split, protocol: str) -> None:
     model = Fixed(np.round(np.random.default_rng(1).random((120, 60)), 1))
     whole, batched = (evaluate(model, split, protocol=protocol, k=(3, 10), batch=b) for b in (None, 7))
@@ -164,7 +179,7 @@ def test_the_seed_draws_the_negatives_and_nothing_else(split: Split, monkeypatch
 
 def test_bad_models_and_splits_are_refused(split: Split) -> None:
     scores = np.zeros((120, 60))
-    with pytest.raises(ConfigError, match="expected one of paper-code, textbook"):
+    with pytest.raises(ConfigError, match="expected one of paper-code, textbook, graph"):
         evaluate(Fixed(scores), split, protocol="code")
     with pytest.raises(ConfigError, match="same items"):
         evaluate(Fixed(scores[:, :-1]), split)

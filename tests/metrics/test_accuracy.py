@@ -1,4 +1,4 @@
-"""Every ranking metric worked by hand under both protocols, and against trec_eval where definitions agree."""
+"""Every ranking metric worked by hand under each protocol, and against trec_eval where definitions agree."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def test_protocols_share_names_and_choose_definitions() -> None:
     )
     assert list(code) == list(book) == ["HR@1", "NDCG@1", "PSP@1", "HR@2", "NDCG@2", "PSP@2"]
     assert code["HR@1"][0] == 1 and book["HR@1"][0] == pytest.approx(1 / 3)
-    with pytest.raises(ConfigError, match="paper-code, textbook"):
+    graph = ranking_metrics(TOP, HELD_OUT, weights, k=[2], protocol="graph")
+    np.testing.assert_allclose(graph["Recall@2"], [1 / 3, 1, 0])  # over |T| = 3, 1 …
+    np.testing.assert_allclose(graph["NDCG@2"], [1 / (1 + SECOND), SECOND, 0])  # … but an ideal list of two
+    with pytest.raises(ConfigError, match="paper-code, textbook, graph"):
         ranking_metrics(TOP, HELD_OUT, weights, protocol="paper")
     with pytest.raises(ConfigError, match="at least k = 10"):
         ranking_metrics(TOP, HELD_OUT, weights)

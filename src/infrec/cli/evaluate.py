@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from infrec.search import Tuned
     from infrec.splits import Split
 
-Protocol = Literal["paper-code", "textbook"]
+Protocol = Literal["paper-code", "textbook", "graph"]
 
 ModelOption = Annotated[
     list[str] | None,
@@ -53,7 +53,12 @@ SaveSelectionOption = Annotated[
     ),
 ]
 ProtocolOption = Annotated[
-    Protocol, option("--protocol", "How the published numbers were made, or the textbook's formulas.")
+    Protocol,
+    option(
+        "--protocol",
+        "How the published numbers were made, the textbook's formulas, or Recall@20 and NDCG@20 as graph "
+        "recommenders report them.",
+    ),
 ]
 TrainOnOption = Annotated[
     str | None,
@@ -235,7 +240,8 @@ def _line(document: dict[str, Any]) -> str:
     if "error" in document:
         return f"{name} failed: {document['error']['message']}"
     metrics, spent = document["metrics"], document["seconds"]
-    values = ", ".join(f"{metric} {numbers.number(metric, metrics[metric])}" for metric in ("HR@10", "AUC"))
+    first, *_, last = numbers.shown(metrics)
+    values = ", ".join(f"{metric} {numbers.number(metric, metrics[metric])}" for metric in (first, last))
     return f"{name}: {values} (fit {numbers.seconds(spent['fit'])})"
 
 
@@ -291,16 +297,14 @@ def fit_for(
     fit_on = split.train if train is None else train
     # Other users than the split's: their own histories say nothing about whom validation asks for.
     context = None if train is None else split.train.matrix
-    validation: Interactions | None = split.val
-    shipped = search.none
-    if not shipped and not split.val.n_interactions and model.auto_settings:
-        console.note(
-            "nothing is held out for validation (every user has few interactions): shipped settings are used."
-        )
-        shipped = True
-    if shipped:
+    empty = not split.val.n_interactions
+    validation = None if empty and (search.none or model.auto_settings) else split.val
+    if search.none:
         model = model.with_settings(**{name: model.fallback[name] for name in model.auto_settings})
-        validation = split.val if split.val.n_interactions else None
+    elif validation is None:
+        console.note(
+            "nothing is held out for validation: settings are chosen on a part hidden from what is fitted on."
+        )
     space = None
     if search.seconds is not None and model.strategy == "halving":  # the open settings of others are "auto"
         space = {name: values for name, values in model.search_space.items() if name not in search.fixed}

@@ -51,8 +51,8 @@ class Evaluation:
         split: Name of the split.
         n_users: How many users were measured.
         k: Lengths of the lists.
-        metrics: Name → value. HR, NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty in bits,
-            popularity in train histories.
+        metrics: Name → value. HR (or Recall), NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty
+            in bits, popularity in train histories.
         per_user: Name → one value per user, in the unit of the metric, whose mean is the metric.
         user_counts, item_counts: Interactions in train.
         exposure: K → in how many lists each item stands.
@@ -103,7 +103,7 @@ def evaluate(
     split: Split | InteractionsLike,
     *,
     protocol: str = "paper-code",
-    k: Sequence[int] = (10, 100),
+    k: Sequence[int] | None = None,
     seed: int = 42,
     batch: int | None = None,
     intervals: bool = True,
@@ -113,16 +113,17 @@ def evaluate(
     """Every metric of a fitted model on the test part of a split.
 
     The context of a user is train and validation together; its items are masked out of the ranking, not out
-    of the AUC. Means are over all users; those with nothing held out count as 0. A model that was fitted on
-    half of what is held out, or more, is refused; one that was fitted on some of it brings a warning.
+    of the AUC. Means are over all users; those with nothing held out count as 0, or under `graph` not at all.
+    A model that was fitted on half of what is held out, or more, is refused; one that was fitted on some of
+    it brings a warning.
 
     Args:
         model: A fitted model over the items of the split.
         split: The split whose test part is measured; or what was held out of the model's log, as a frame, a
             matrix or `Interactions`: then the users in it are measured.
         protocol: `paper-code` pools its AUC over all users, against 50 random negatives each (seeded);
-            `textbook` takes each user's own, against all.
-        k: Lengths of the lists.
+            `textbook` and `graph` take each user's own, against all.
+        k: Lengths of the lists: 10 and 100, under `graph` 20, unless given.
         seed: Of negatives, of the bootstrap and of `sample_users`.
         batch: How many users are scored at once; as many as fit 64 MB of scores unless told. Beside a
             batch's scores, only arrays with a few numbers per user are held.
@@ -135,6 +136,7 @@ def evaluate(
         split = Split.of(_log_of(model), split)
         people = np.flatnonzero(split.test.user_counts)
     metrics.check_protocol(protocol)
+    k = metrics.LENGTHS[protocol] if k is None else k
     if not k or min(k) < 1:
         raise ConfigError(f"k is {tuple(k)}; expected list lengths of 1 or more.")
     if not split.test.n_interactions:
@@ -142,6 +144,8 @@ def evaluate(
     for name, number in (("sample_users", sample_users), ("batch", batch)):
         if number is not None and number < 1:
             raise ConfigError(f"{name} is {number}; expected 1 or more.")
+    if protocol == "graph":
+        people = np.flatnonzero(split.test.user_counts)
     _check_items(model, split)
     _check_unseen(model, split)
     able = split.train.n_users if people is None else len(people)
@@ -303,7 +307,7 @@ class _Tally:
         parts = (part.matrix for part in (split.train, split.val, split.test))
         self.train, self.val, self.held_out = (part if people is None else part[people] for part in parts)
         self.n = self.train.shape[0]
-        kinds = ("HR", "NDCG", "PSP", "novelty", "popularity")
+        kinds = (metrics.HIT_RATE[protocol], "NDCG", "PSP", "novelty", "popularity")
         self.per_user = {f"{kind}@{length}": np.zeros(self.n) for kind in kinds for length in k}
         self.exposure = {length: np.zeros(n_items, np.int64) for length in k}
         self.item_hits = {length: np.zeros(n_items, np.int64) for length in k}
@@ -318,17 +322,16 @@ class _Tally:
         held_out, users = self.held_out[start:stop], slice(start, stop)
         top = metrics.top_k(scores, max(self.k), exclude=context)
         values = metrics.ranking_metrics(top, held_out, self.weights, k=self.k, protocol=self.protocol)
-        for name, value in values.items():
-            self.per_user[name][users] = 100.0 * value
+        values = {name: 100.0 * value for name, value in values.items()}
         hit_items = np.where(metrics.hits(top, held_out), top, -1)
         for length in self.k:
             listed = top[:, :length]
-            self.per_user[f"novelty@{length}"][users] = metrics.novelty(
-                listed, self.item_counts, self.split.train.n_users
-            )
-            self.per_user[f"popularity@{length}"][users] = metrics.popularity(listed, self.item_counts)
+            values[f"novelty@{length}"] = metrics.novelty(listed, self.item_counts, self.split.train.n_users)
+            values[f"popularity@{length}"] = metrics.popularity(listed, self.item_counts)
             self.exposure[length] += metrics.exposure(listed, len(self.item_counts))
             self.item_hits[length] += metrics.exposure(hit_items[:, :length], len(self.item_counts))
+        for name, value in values.items():
+            self.per_user[name][users] = value
         if not self.pooled:
             self.user_auc[users] = metrics.user_auc(scores, held_out, context)
             return

@@ -1,6 +1,8 @@
 """Numbers from arrays: how good a ranking is, and what else it is."""
 
 from infrec.metrics.accuracy import (
+    HIT_RATE,
+    LENGTHS,
     PROTOCOLS,
     Protocol,
     check_protocol,
@@ -26,6 +28,8 @@ from infrec.metrics.catalogue import (
 from infrec.metrics.ranking import hit_rate_at, hits, top_k
 
 __all__ = [
+    "HIT_RATE",
+    "LENGTHS",
     "PROTOCOLS",
     "Negatives",
     "Protocol",

@@ -1,11 +1,13 @@
 """How much of what was held out stands in the list, how high, and how rare: HR, NDCG and PSP by protocol.
 
 `paper-code` computes what the authors' public code computes, which is where the published numbers come from;
-`textbook` is the paper's appendix on metrics, taken literally. They share names, not values.
+`textbook` is the paper's appendix on metrics, taken literally. They share names, not values. `graph` is what
+graph recommenders report (LightGCN's code and those after it): Recall@20 over |T|, and NDCG@20 whose ideal
+list is no longer than 20, over the users with something held out; all else is as in `textbook`.
 
 Everywhere: hit is bool [n, k], whether the item at each rank was held out, from `ranking.hits`; held is int
 [n], |T|, how many items were held out for each user. Values are per user, in 0…1; users with nothing held out
-are 0, and count in means.
+are 0, and count in means, except under `graph`, which leaves them out.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
-Protocol = Literal["paper-code", "textbook"]
+Protocol = Literal["paper-code", "textbook", "graph"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
+HIT_RATE: dict[str, str] = {"paper-code": "HR", "textbook": "HR", "graph": "Recall"}
+LENGTHS: dict[str, tuple[int, ...]] = {"paper-code": (10, 100), "textbook": (10, 100), "graph": (20,)}
 A, B = 0.55, 1.5  # the paper's constants of the propensity model
 
 
@@ -42,27 +46,27 @@ def ranking_metrics(
     held_out: sp.csr_array,
     weights: NDArray[np.float64],
     *,
-    k: Sequence[int] = (10, 100),
+    k: Sequence[int] | None = None,
     protocol: str = "paper-code",
 ) -> dict[str, NDArray[np.float64]]:
-    """HR, NDCG and PSP of each user at each k, in 0…1.
+    """HR (Recall under `graph`), NDCG and PSP of each user at each k, in 0…1.
 
     Args:
         top: Lists from `top_k`, at least max(k) wide.
         held_out: The items of T, CSR [n, items].
         weights: w_i, from `inverse_propensity`.
-        k: Lengths of the lists that are judged.
-        protocol: `paper-code` or `textbook`.
+        k: Lengths of the lists that are judged; those of the protocol (`LENGTHS`) unless given.
+        protocol: `paper-code`, `textbook` or `graph`.
     """
     check_protocol(protocol)
     hit_rate, gain, scored_precision = _DEFINITIONS[protocol]
     held = np.diff(held_out.indptr)
     hit = hits(top, held_out)
     out: dict[str, NDArray[np.float64]] = {}
-    for length in k:
+    for length in LENGTHS[protocol] if k is None else k:
         if length > top.shape[1]:
             raise ConfigError(f"the lists hold {top.shape[1]} items; expected at least k = {length}.")
-        out[f"HR@{length}"] = hit_rate(hit[:, :length], held)
+        out[f"{HIT_RATE[protocol]}@{length}"] = hit_rate(hit[:, :length], held)
         out[f"NDCG@{length}"] = gain(hit[:, :length], held)
         out[f"PSP@{length}"] = scored_precision(top[:, :length], hit[:, :length], held_out, weights)
     return out
@@ -167,6 +171,7 @@ def propensity_scored_precision(
 _DEFINITIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "paper-code": (truncated_recall, truncated_ndcg, propensity_scored_precision_as_published),
     "textbook": (recall, ndcg, propensity_scored_precision),
+    "graph": (recall, truncated_ndcg, propensity_scored_precision),
 }
 
 

@@ -12,7 +12,7 @@ from infrec.registry import MODELS
 if TYPE_CHECKING:
     from infrec.report.document import Value
 
-SHOWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC")
+SHOWN = ("HR@10", "HR@100", "Recall@20", "NDCG@10", "NDCG@20", "NDCG@100", "PSP@10", "AUC")
 
 MEANING = {
     "HR@10": "share of a user's held-out items that stand among the first 10 recommendations (%)",
