@@ -62,7 +62,7 @@ def test_fit_with_few_centres(infrec: Infrec, log: Path, tmp_path: Path) -> None
 def test_evaluate_a_sample(infrec: Infrec, log: Path) -> None:
     ran = infrec("evaluate", log, "-m", "poprec", "--sample-users", "40", "--json")
     assert ran.code == 0, ran.err
-    assert ran.document["users"] == {"measured": 40, "of": 300}
+    assert ran.document["users"] == {"measured": 40, "of": 300, "judged": 300}
     low, high = ran.document["intervals"]["HR@10"]
     assert low < ran.document["metrics"]["HR@10"] < high
     words = infrec("evaluate", log, "-m", "poprec", "--sample-users", "40")
