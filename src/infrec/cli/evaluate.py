@@ -13,7 +13,7 @@ import typer
 from infrec import machine
 from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
-from infrec.errors import InfrecError
+from infrec.errors import DataError, InfrecError
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from infrec.splits import Split
 
 Protocol = Literal["paper-code", "textbook", "graph"]
+SplitName = Literal["random", "leave-last-out", "by-time"]
 
 ModelOption = Annotated[
     list[str] | None,
@@ -66,6 +67,14 @@ TrainOnOption = Annotated[
         "--train-on PATH", "Fit on this sample, summary or log over the same items instead of the train part."
     ),
 ]
+SplitOption = Annotated[
+    SplitName | None,
+    option(
+        "--split",
+        "How to cut the data: 80 / 10 / 10 % of each user's interactions at random, each user's last two "
+        "interactions, or the log's last 20 % by time. Without it, the data's own split, or random.",
+    ),
+]
 SampleUsersOption = Annotated[
     int | None,
     option(
@@ -85,6 +94,7 @@ def evaluate(
     search: SearchOption = None,
     save_selection: SaveSelectionOption = None,
     protocol: ProtocolOption = "paper-code",
+    split_by: SplitOption = None,
     train_on: TrainOnOption = None,
     sample_users: SampleUsersOption = None,
     reading: Reading = Reading(),
@@ -92,11 +102,13 @@ def evaluate(
 ) -> Answer:
     """Honest numbers: fit on train, choose settings on validation, measure on test.
 
-    A column [bold]split[/] in the data wins; otherwise 80 / 10 / 10 % of each user's interactions are drawn.
+    A column [bold]split[/] in the data is used unless --split is given; otherwise 80 / 10 / 10 % of each
+    user's interactions are drawn.
 
     [bold]Examples[/]
 
       infrec evaluate demo
+      infrec evaluate ratings.csv --split leave-last-out
       infrec evaluate ml-1m --model infinite-ae --json
       infrec evaluate ratings.csv --positive "rating >= 4" -m infinite-ae -m ease -m poprec
       infrec evaluate ml-1m --model ease --set reg=1000
@@ -106,18 +118,21 @@ def evaluate(
         raise typer.BadParameter("--no-search and --search exclude each other; give one.")
     if save_selection is not None and search is None:
         raise typer.BadParameter("--save-selection keeps what a search found; give --search SECONDS too.")
+    if train_on is not None and split_by not in (None, "random"):
+        raise typer.BadParameter(
+            f"--train-on and --split {split_by} exclude each other: what a summary or a sample was made from "
+            "may hold what is measured; leave one out."
+        )
     models = [options.open_model(name, set_, seed) for name in dict.fromkeys(model or ["infinite-ae"])]
     fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            from infrec.splits import holdout
-
             summary = None if train_on is None else _summary(train_on)
             if summary is not None:
                 reading = provenance.reading_of(train_on, summary.about, reading, data)
             log = reading.load(data, progress)
-            split, train = holdout(log, seed=seed), None
+            split, train = _cut(log, split_by, seed, data), None
             if summary is not None:
                 provenance.check_source(train_on, summary.about, summary.items, log, data)
                 split, train = _over_both(train_on, summary, split, seed)
@@ -135,6 +150,22 @@ def evaluate(
     failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(show, documents, log, trial), int(failed)
+
+
+def _cut(log: Interactions, how: SplitName | None, seed: int, data: str) -> Split:
+    """The log cut as --split says; None: by its own split, where it has one, else at random."""
+    from infrec import splits
+
+    if how is None:
+        return splits.holdout(log, seed=seed)
+    if how == "random":
+        return splits.holdout(log.with_matrix(log.matrix), seed=seed)
+    if log.time is None:
+        raise DataError(
+            f"--split {how} needs times and {data} has none; name their column with --time COLUMN, or use "
+            "--split random."
+        )
+    return splits.leave_last_out(log) if how == "leave-last-out" else splits.by_time(log)
 
 
 @dataclass(frozen=True)
@@ -231,7 +262,8 @@ class Trial:
 
     def _facts(self, model: Recommender) -> dict[str, Any]:
         trained = {} if self.train_on is None else {"train_on": self.train_on}
-        return {"dataset": self.data, "model": model.name, "protocol": self.protocol, **trained}
+        facts = {"dataset": self.data, "model": model.name, "protocol": self.protocol}
+        return {**facts, "split": self.split.name, **trained}
 
 
 def _line(document: dict[str, Any]) -> str:
