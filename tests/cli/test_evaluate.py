@@ -13,9 +13,9 @@ from tests.cli.conftest import Infrec
 
 @pytest.fixture
 def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """10,001 users and 30,000 items, for which EASE would need 13.4 GiB, on a machine of 8 GiB."""
+    """30,000 items of one or two users, for which EASE would need 13.4 GiB, on a machine of 8 GiB."""
     monkeypatch.setattr(machine, "memory_available", lambda: 8 * machine.GIB)
-    lines = (f"{user},{(3 * user + place) % 30_000}\n" for user in range(10_001) for place in range(3))
+    lines = (f"{user},{(2 * user + place) % 30_000}\n" for user in range(15_000) for place in range(3))
     (tmp_path / "wide.csv").write_text("user,item\n" + "".join(lines))
     return tmp_path / "wide.csv"
 
@@ -37,6 +37,7 @@ def test_memory_of_all_is_checked_before_the_first_is_fitted(infrec: Infrec, wid
     assert fitted["model"] == "poprec" and "HR@10" in fitted["metrics"]
     assert refused["model"] == "ease" and refused["error"]["type"] == "MemoryBudgetError"
     assert "30,000 items" in refused["error"]["message"] and "metrics" not in refused
+    assert "--min-item 2: " in refused["error"]["message"]
     said = ran.err.splitlines()
     assert said[0].startswith("EASE cannot run, the others do: ") and said[1].startswith("PopRec: HR@10 ")
 

@@ -13,6 +13,7 @@ import typer
 from infrec import machine
 from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
+from infrec.cli.spelling import in_words_of_the_command_line
 from infrec.errors import DataError, InfrecError
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
@@ -223,7 +224,8 @@ class Trial:
             except InfrecError as failure:
                 too_large[model.name] = failure
                 if len(models) > 1:
-                    console.note(f"{numbers.label(model.name)} cannot run, the others do: {failure}")
+                    why = in_words_of_the_command_line(str(failure))
+                    console.note(f"{numbers.label(model.name)} cannot run, the others do: {why}")
         for model in models:
             try:
                 if model.name in too_large:
@@ -257,7 +259,8 @@ class Trial:
         return self._facts(model) | _document(tuning, result, users, stages, self.search.seconds, self.seed)
 
     def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
-        message = str(failure) if isinstance(failure, InfrecError) else f"memory ran out: {failure}"
+        known = isinstance(failure, InfrecError)
+        message = in_words_of_the_command_line(str(failure)) if known else f"memory ran out: {failure}"
         return {**self._facts(model), "error": {"type": type(failure).__name__, "message": message}}
 
     def _facts(self, model: Recommender) -> dict[str, Any]:
