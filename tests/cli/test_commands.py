@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from infrec import __version__
+from infrec import __version__, load
 from tests.cli.conftest import Infrec
 
 EVALUATE = {
     *("dataset", "model", "protocol", "selected", "metrics", "intervals", "seconds", "peak_rss_mb", "device"),
-    *("candidates", "about", "users"),
+    *("candidates", "about", "users", "split"),
 }
 METRICS = {"AUC", "HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "PSP@100"}
 
@@ -219,6 +219,33 @@ def test_fit_again_replaces_and_train_only_knows_less(infrec: Infrec, ratings: P
     train = infrec("fit", ratings, "-o", out, "-m", "poprec", "--train-only", "--json").document
     assert train["interactions"] < everything["interactions"]
     assert infrec("recommend", out, "--user", "007").code == 0
+
+
+def test_a_model_says_that_it_holds_user_ids_or_keeps_none(
+    infrec: Infrec, ratings: Path, tmp_path: Path
+) -> None:
+    assert "--without-users keeps no ids" in infrec("fit", ratings, "-o", tmp_path / "named").out
+    ran = infrec("fit", ratings, "--without-users", "-o", tmp_path / "model")
+    assert "keeps no ids" not in ran.out and "40 users" in ran.out and "--history" in ran.out
+    known = load(tmp_path / "model")
+    assert all(name.startswith("anonymous ") for name in known.log.users.ids.to_pylist())
+    answers = [
+        infrec("recommend", tmp_path / name, "--history", "film a", "--json").document["recommendations"]
+        for name in ("named", "model")
+    ]
+    assert [row["item"] for row in answers[0]][:3] == [row["item"] for row in answers[1]][:3]
+    for words in (["--user", "007"], ["--all", "-o", tmp_path / "recs.csv"]):
+        ran = infrec("recommend", tmp_path / "model", *words)
+        assert ran.code == 1 and "keeps no user ids" in ran.err
+
+
+def test_few_centres_without_users_keep_no_other_history(
+    infrec: Infrec, ratings: Path, tmp_path: Path
+) -> None:
+    fitted = ("fit", ratings, "--centres", 5, "--set", "reg=1", "--json")
+    assert infrec(*fitted, "--without-users", "-o", tmp_path / "model").document["users"] == 40
+    assert infrec(*fitted, "-o", tmp_path / "named").document["users"] == 40
+    assert load(tmp_path / "model").log.n_users == 5 and load(tmp_path / "named").log.n_users == 40
 
 
 def test_recommend_a_known_user_with_a_string_id(infrec: Infrec, model: Path) -> None:

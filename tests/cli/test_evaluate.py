@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from infrec import machine
 from infrec.report import numbers
 from tests.cli.conftest import Infrec
 
 
-@pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60,000 users and 160,000 items: EASE, direct or factored, would need more than 100 GiB."""
-    path = tmp_path_factory.mktemp("data") / "wide.csv"
-    lines = (f"{at % 60_000},{at % 160_000}\n" for at in range(240_000))
-    path.write_text("user,item\n" + "".join(lines))
-    return path
+@pytest.fixture
+def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """30,000 items of one or two users, for which EASE would need 13.4 GiB, on a machine of 8 GiB."""
+    monkeypatch.setattr(machine, "memory_available", lambda: 8 * machine.GIB)
+    lines = (f"{user},{(2 * user + place) % 30_000}\n" for user in range(15_000) for place in range(3))
+    (tmp_path / "wide.csv").write_text("user,item\n" + "".join(lines))
+    return tmp_path / "wide.csv"
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +31,13 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_memory_of_all_is_checked_before_the_first_is_fitted(infrec: Infrec, wide: Path) -> None:
-    ran = infrec("evaluate", wide, "-m", "poprec", "-m", "ease", "--sample-users", "40", "--json")
+    ran = infrec("evaluate", wide, "-m", "poprec", "-m", "ease", "--sample-users", 50, "--json")
     assert ran.code == 1
     fitted, refused = ran.document["results"]
     assert fitted["model"] == "poprec" and "HR@10" in fitted["metrics"]
     assert refused["model"] == "ease" and refused["error"]["type"] == "MemoryBudgetError"
-    assert "160,000 items" in refused["error"]["message"] and "metrics" not in refused
+    assert "30,000 items" in refused["error"]["message"] and "metrics" not in refused
+    assert "--min-item 2: " in refused["error"]["message"]
     said = ran.err.splitlines()
     assert said[0].startswith("EASE cannot run, the others do: ") and said[1].startswith("PopRec: HR@10 ")
 
@@ -73,3 +75,39 @@ def test_the_table_names_what_was_trained_on(infrec: Infrec, ratings: Path, tmp_
     said = " ".join(infrec(*words).out.split()).replace(" ", "")
     assert f"fittedon{tmp_path}/few,9users" in said
     assert infrec(*words, "--json").document["train_on"] == str(tmp_path / "few")
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six users of five items each, at different moments, with a split of their own."""
+    path = tmp_path_factory.mktemp("data") / "timed.csv"
+    rows = [
+        f"{user},{(user + place) % 8},{1000 * place + user},{'test' if place == 1 else 'train'}"
+        for user in range(6)
+        for place in range(5)
+    ]
+    path.write_text("user,item,time,split\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("how", ["leave-last-out", "by-time", "random"])
+def test_a_split_that_is_asked_for_goes_before_that_of_the_data(
+    infrec: Infrec, timed: Path, how: str
+) -> None:
+    from infrec.data import Interactions
+    from infrec.splits import by_time, leave_last_out
+
+    ran = infrec("evaluate", timed, "-m", "poprec", "--split", how, "--json")
+    assert ran.document["split"] == {"random": "holdout (seed 42)"}.get(how, how)
+    log = Interactions.read(timed)
+    if how != "random":
+        split = (leave_last_out if how == "leave-last-out" else by_time)(log)
+        assert ran.document["users"]["judged"] == (split.test.user_counts > 0).sum()
+    assert infrec("evaluate", timed, "-m", "poprec", "--json").document["split"] == "own"
+
+
+def test_a_split_by_time_asks_for_the_column_of_times(infrec: Infrec, ratings: Path) -> None:
+    ran = infrec("evaluate", ratings, "-m", "poprec", "--split", "by-time")
+    assert ran.code == 1 and "--time COLUMN" in ran.err
+    ran = infrec("evaluate", ratings, "--split", "by-time", "--train-on", "summary")
+    assert ran.code == 2 and "exclude each other" in ran.err

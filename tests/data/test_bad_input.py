@@ -211,6 +211,11 @@ BIG = (HEADER + "".join(f"user{n},item{n * 7919 % 1000},5\n" for n in range(50_0
         ("userId,movieId,rating\n1,2,3\n", {}, None),
         ("customer,article\nann,tea\n", {"user": "customer", "item": "article"}, None),
         ("1,2,3\n4,5,6\n", {}, "has no header; its columns were taken as user, item, rating"),
+        ("1,2,900\n4,5,6\n", {}, "has no header; its columns were taken as user, item, count"),
+        ("1,2,1700000000\n4,5,1600000000\n", {}, "its columns were taken as user, item, timestamp"),
+        ("a,7,Tea,31\nb,8,Milk,2\n", {}, "its columns were taken as user, item, title, rating"),
+        ("a,7,Tea,310\nb,8,Milk,2\n", {"user": 1}, "were taken as user, item, title, count"),
+        ("a,7,4.5,31,0\nb,8,5,2,0\n", {}, "were taken as user, item, rating, timestamp, column5"),
         ("title,5\nname,6\n", {"user": 1, "item": 2}, "the first line of log.csv ('title', '5') was taken"),
         ("user,item\nann,tea\nuser,tea\n", {}, "the first line of log.csv ('user', 'item') was taken as"),
         (

@@ -64,3 +64,15 @@ def test_zeros_that_may_be_no_ratings() -> None:
     counts = {float(value): 10 for value in range(1, 11)}
     assert "no rating was given" in str(ratings_sentence("log", {**counts, 0.0: 90}))
     assert "no rating was given" not in str(ratings_sentence("log", {**counts, 0.0: 1}))
+
+
+def test_very_uneven_weights_are_worth_a_word() -> None:
+    def notes(*weights: float) -> tuple[str, ...]:
+        users = [str(number) for number in range(len(weights))]
+        log = Interactions.from_frame({"user": users, "item": ["a"] * len(weights), "weight": list(weights)})
+        assert log.report is not None
+        return log.report.notes
+
+    assert notes(1, 999) == () and notes(0.0, 5, 2000) == ()
+    (note,) = notes(2, 3, 4000)
+    assert "go from 2 to 4,000" in note and "logarithm" in note

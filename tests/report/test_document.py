@@ -11,7 +11,7 @@ from rich.console import Console
 from infrec.report import card as cards
 from infrec.report import comparison as comparisons
 from infrec.report import html, markdown, terminal
-from infrec.report.document import Claim, Document, Section, Table, Value
+from infrec.report.document import Claim, ClaimGrid, Document, Link, Section, Table, Value
 from tests.report.cards import card
 from tests.report.records import comparison
 
@@ -62,3 +62,22 @@ def test_words_of_the_data_are_no_markup_on_a_terminal() -> None:
         "of",
         "2",
     ]
+
+
+def test_a_grid_of_claims_has_a_mark_for_each_dataset_that_leads_to_its_page() -> None:
+    claims = (
+        Claim("it grows", "ml-1m", "holds", "9 > 8"),
+        Claim("it grows", "magazine", "does not hold", "7 < 8"),
+        Claim("it ends", "magazine", "cannot be tested here", "no records"),
+    )
+    grid = ClaimGrid((Link("Growth", "growth", "Figure 1", claims), Link("Nothing", "nothing", "")))
+    assert grid.datasets == ["ml-1m", "magazine"]
+    page = html.render(Document("t", "t", [grid]), {})
+    assert (
+        '<a class="holds" href="growth/index.html" aria-label="holds on ml-1m" title="9 &gt; 8"></a>' in page
+    )
+    assert page.count("growth/index.html") == 1 + 3 and "nothing" not in page
+    assert '<th scope="row">it ends</th><td></td><td><a class="open"' in page
+    text = markdown.render(Document("t", "t", [grid]))
+    assert "| it grows | [✓](growth/README.md) | [✗](growth/README.md) |" in text
+    assert "| it ends |  | [?](growth/README.md) |" in text

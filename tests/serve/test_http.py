@@ -56,6 +56,11 @@ def test_the_other_addresses(server: Running) -> None:
     assert (
         server.get("/v1/items?q=%3Cscript&limit=1").json["items"][0]["title"] == "<script>alert(1)</script>"
     )
+    like = server.get("/v1/similar?item=104&k=3&model=small").json
+    assert like["item"] == 104 and [item["rank"] for item in like["items"]] == [1, 2, 3]
+    assert 104 not in [item["item"] for item in like["items"]]
+    assert server.get("/v1/similar?item=none").json["error"]["code"] == "unknown_item"
+    assert [model["named"] for model in models] == [True, False]
     told = server.post("/v1/explain", {"history": [100], "item": 104, "model": "small"})
     assert told.status == 200 and told.json["users"] and told.headers["x-infrec-model"]
     assert server.get("/v1/summary?model=small").json["original_users"] == 90

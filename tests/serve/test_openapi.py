@@ -41,13 +41,14 @@ OPERATIONS = [
     ("POST", "/v1/recommend"),
     ("POST", "/v1/explain"),
     ("GET", "/v1/items"),
+    ("GET", "/v1/similar"),
     ("GET", "/v1/models"),
     ("GET", "/v1/summary"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
 ]
-WITH_INPUT = ("/v1/recommend", "/v1/explain", "/v1/items", "/v1/summary")
+WITH_INPUT = ("/v1/recommend", "/v1/explain", "/v1/items", "/v1/similar", "/v1/summary")
 CHECKS = [
     schemathesis.checks.not_a_server_error,
     conformance.status_code_conformance,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits import ahead, periods
+from infrec.splits import ahead, by_time, leave_last_out, periods
 from infrec.splits.holdout import keep
 
 
@@ -106,3 +106,56 @@ def test_a_share_of_nothing_is_refused() -> None:
     log = timed(np.ones((2, 3)), [1] * 6)
     with pytest.raises(ConfigError, match="share is 0; expected more than 0"):
         ahead(log, log, share=0)
+
+
+# ---- whole logs --------------------------------------------------------------------------------------------
+def test_leave_last_out_holds_out_the_last_two_of_each_user() -> None:
+    """Two users of three and four items; the third has two and is dropped."""
+    log = timed([[1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 1]], [30, 10, 20, 4, 3, 2, 1, 1, 2])
+    split = leave_last_out(log)
+    assert split.name == "leave-last-out" and split.train.users.ids.to_pylist() == [0, 1]
+    np.testing.assert_array_equal(split.test.matrix.toarray(), [[1, 0, 0, 0], [1, 0, 0, 0]])
+    np.testing.assert_array_equal(split.val.matrix.toarray(), [[0, 0, 1, 0], [0, 1, 0, 0]])
+    np.testing.assert_array_equal(split.train.matrix.toarray(), [[0, 1, 0, 0], [0, 0, 1, 1]])
+
+
+def test_by_time_cuts_the_log_at_two_moments() -> None:
+    """Ten interactions at ten moments: the first eight are train, then one and one; user 2 comes too late."""
+    log = timed([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0], [0, 0, 0, 0, 1]], [0, 1, 2, 3, 9, 4, 5, 6, 8, 7])
+    split = by_time(log)
+    assert split.train.users.ids.to_pylist() == [0, 1, 2]  # 2 came at moment 7, the eighth
+    np.testing.assert_array_equal(split.test.matrix.toarray()[0], [0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(split.val.matrix.toarray()[1], [0, 0, 0, 1, 0])
+    late = timed([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0], [0, 0, 0, 0, 1]], [0, 1, 2, 3, 9, 4, 5, 6, 7, 8])
+    split = by_time(late)
+    assert split.train.users.ids.to_pylist() == [0, 1] and split.val.n_interactions == 0
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=30)
+def test_both_cut_a_log_into_parts_of_which_no_earlier_one_is_later(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    likes = rng.random((8, 15)) < 0.6
+    likes[:, :3] = True
+    log = timed(likes, rng.permutation(int(likes.sum())).tolist())
+    last = leave_last_out(log)
+    np.testing.assert_array_equal(
+        (last.train.matrix + last.val.matrix + last.test.matrix).toarray(), likes.astype(np.float32)
+    )
+    for part in (last.val, last.test):
+        np.testing.assert_array_equal(part.user_counts, 1)
+    cut = by_time(log)
+    moments = [part.time for part in (cut.train, cut.val, cut.test)]
+    for earlier, later in pairwise(each for each in moments if each is not None and len(each)):
+        assert earlier.max() < later.min()
+
+
+def test_without_times_or_enough_interactions_neither_cuts() -> None:
+    untimed = Interactions.from_csr(np.ones((2, 3)))
+    for cut in (leave_last_out, by_time):
+        with pytest.raises(DataError, match="no times"):
+            cut(untimed)
+    with pytest.raises(DataError, match="3 interactions or more"):
+        leave_last_out(timed(np.ones((2, 2)), [1, 2, 3, 4]))
+    with pytest.raises(DataError, match="none is in the last 10 %"):
+        by_time(timed(np.eye(10), list(range(10))))

@@ -57,7 +57,7 @@ def set_volume(*, quiet: bool = False, verbose: bool = False) -> None:
 
 
 class _Notes(logging.Handler):
-    """Messages that the library logs, as notes: each after the seconds since the command began."""
+    """A handler that prints records of the library as notes, each after the seconds since the start."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note(f"{elapsed():7.2f} s  {record.getMessage()}")

@@ -13,7 +13,8 @@ import typer
 from infrec import machine
 from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
-from infrec.errors import InfrecError
+from infrec.cli.spelling import in_words_of_the_command_line
+from infrec.errors import DataError, InfrecError
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from infrec.splits import Split
 
 Protocol = Literal["paper-code", "textbook", "graph"]
+SplitName = Literal["random", "leave-last-out", "by-time"]
 
 ModelOption = Annotated[
     list[str] | None,
@@ -66,6 +68,14 @@ TrainOnOption = Annotated[
         "--train-on PATH", "Fit on this sample, summary or log over the same items instead of the train part."
     ),
 ]
+SplitOption = Annotated[
+    SplitName | None,
+    option(
+        "--split",
+        "How to cut the data: 80 / 10 / 10 % of each user's interactions at random, each user's last two "
+        "interactions, or the log's last 20 % by time. Without it, the data's own split, or random.",
+    ),
+]
 SampleUsersOption = Annotated[
     int | None,
     option(
@@ -85,6 +95,7 @@ def evaluate(
     search: SearchOption = None,
     save_selection: SaveSelectionOption = None,
     protocol: ProtocolOption = "paper-code",
+    split_by: SplitOption = None,
     train_on: TrainOnOption = None,
     sample_users: SampleUsersOption = None,
     reading: Reading = Reading(),
@@ -92,11 +103,13 @@ def evaluate(
 ) -> Answer:
     """Honest numbers: fit on train, choose settings on validation, measure on test.
 
-    A column [bold]split[/] in the data wins; otherwise 80 / 10 / 10 % of each user's interactions are drawn.
+    A column [bold]split[/] in the data is used unless --split is given; otherwise 80 / 10 / 10 % of each
+    user's interactions are drawn.
 
     [bold]Examples[/]
 
       infrec evaluate demo
+      infrec evaluate ratings.csv --split leave-last-out
       infrec evaluate ml-1m --model infinite-ae --json
       infrec evaluate ratings.csv --positive "rating >= 4" -m infinite-ae -m ease -m poprec
       infrec evaluate ml-1m --model ease --set reg=1000
@@ -106,18 +119,21 @@ def evaluate(
         raise typer.BadParameter("--no-search and --search exclude each other; give one.")
     if save_selection is not None and search is None:
         raise typer.BadParameter("--save-selection keeps what a search found; give --search SECONDS too.")
+    if train_on is not None and split_by not in (None, "random"):
+        raise typer.BadParameter(
+            f"--train-on and --split {split_by} exclude each other: what a summary or a sample was made from "
+            "may hold what is measured; leave one out."
+        )
     models = [options.open_model(name, set_, seed) for name in dict.fromkeys(model or ["infinite-ae"])]
     fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            from infrec.splits import holdout
-
             summary = None if train_on is None else _summary(train_on)
             if summary is not None:
                 reading = provenance.reading_of(train_on, summary.about, reading, data)
             log = reading.load(data, progress)
-            split, train = holdout(log, seed=seed), None
+            split, train = _cut(log, split_by, seed, data), None
             if summary is not None:
                 provenance.check_source(train_on, summary.about, summary.items, log, data)
                 split, train = _over_both(train_on, summary, split, seed)
@@ -135,6 +151,22 @@ def evaluate(
     failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(show, documents, log, trial), int(failed)
+
+
+def _cut(log: Interactions, how: SplitName | None, seed: int, data: str) -> Split:
+    """The log cut as --split says; None: by its own split, where it has one, else at random."""
+    from infrec import splits
+
+    if how is None:
+        return splits.holdout(log, seed=seed)
+    if how == "random":
+        return splits.holdout(log.with_matrix(log.matrix), seed=seed)
+    if log.time is None:
+        raise DataError(
+            f"--split {how} needs times and {data} has none; name their column with --time COLUMN, or use "
+            "--split random."
+        )
+    return splits.leave_last_out(log) if how == "leave-last-out" else splits.by_time(log)
 
 
 @dataclass(frozen=True)
@@ -192,7 +224,8 @@ class Trial:
             except InfrecError as failure:
                 too_large[model.name] = failure
                 if len(models) > 1:
-                    console.note(f"{numbers.label(model.name)} cannot run, the others do: {failure}")
+                    why = in_words_of_the_command_line(str(failure))
+                    console.note(f"{numbers.label(model.name)} cannot run, the others do: {why}")
         for model in models:
             try:
                 if model.name in too_large:
@@ -226,12 +259,14 @@ class Trial:
         return self._facts(model) | _document(tuning, result, users, stages, self.search.seconds, self.seed)
 
     def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
-        message = str(failure) if isinstance(failure, InfrecError) else f"memory ran out: {failure}"
+        known = isinstance(failure, InfrecError)
+        message = in_words_of_the_command_line(str(failure)) if known else f"memory ran out: {failure}"
         return {**self._facts(model), "error": {"type": type(failure).__name__, "message": message}}
 
     def _facts(self, model: Recommender) -> dict[str, Any]:
         trained = {} if self.train_on is None else {"train_on": self.train_on}
-        return {"dataset": self.data, "model": model.name, "protocol": self.protocol, **trained}
+        facts = {"dataset": self.data, "model": model.name, "protocol": self.protocol}
+        return {**facts, "split": self.split.name, **trained}
 
 
 def _line(document: dict[str, Any]) -> str:

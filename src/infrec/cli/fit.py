@@ -38,6 +38,13 @@ def fit(
     train_only: Annotated[
         bool, option("--train-only", "Fit on the train part only, settings chosen on validation.")
     ] = False,
+    without_users: Annotated[
+        bool,
+        option(
+            "--without-users",
+            "Keep no user ids in the model and, of ∞-AE with few centres, no histories but theirs.",
+        ),
+    ] = False,
     checkpoint: Annotated[
         Path | None,
         option(
@@ -69,10 +76,11 @@ def fit(
         set_, centres = [*(set_ or ()), "solver=nystrom", f"centres={centres}"], None
     recommender = options.open_model(model, set_, seed)
     if processes.distributed:
-        if model != "infinite-ae" or train_only or checkpoint is not None or reading != Reading():
+        others = train_only or without_users or checkpoint is not None or reading != Reading()
+        if model != "infinite-ae" or others:
             raise typer.BadParameter(
                 "--distributed fits infinite-ae on all of a prepared dataset; leave out --model, "
-                "--train-only, --checkpoint and the options of reading, which belong to "
+                "--train-only, --without-users, --checkpoint and the options of reading, which belong to "
                 "`infrec datasets prepare`."
             )
         from infrec.cli import distributed
@@ -99,17 +107,23 @@ def fit(
             log = reading.load(data, progress)
             if summary is not None:
                 provenance.check_source(centres, summary.about, summary.items, log, data)
+            if without_users:
+                from infrec.data.anonymous import without_user_ids
+
+                log = without_user_ids(log)
         with watch("fit"):
             recommender = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
+            fitted_on = recommender.log
+            if without_users:
+                recommender = _without_users(recommender)
         with watch("save"):
             recommender.save(out)
             console.saved(out)
     if (why := recommender.about.get("why")) and solver_open:
         console.note(f"{recommender.about['solver']}: {why}.")
-    log = recommender.log
-    sizes = (log.n_users, log.n_items, log.n_interactions)
+    sizes = (fitted_on.n_users, fitted_on.n_items, fitted_on.n_interactions)
     document = {"dataset": data, "model": model, **options.fit_document(recommender, *sizes, watch.seconds)}
-    return _answer(document, out, log)
+    return _answer(document, out, recommender.log, named=not without_users)
 
 
 def _fitted(
@@ -138,8 +152,22 @@ def _fitted(
     return finished.fit(train, validation=validation, progress=progress).with_only_centres()
 
 
-def _answer(document: dict[str, Any], out: Path, log: Interactions | None = None) -> Answer:
-    """The fit, and a few lines for a person, with the command to ask it where its log is known."""
+def _without_users(model: Recommender) -> Recommender:
+    """A model that says it keeps no users; of ∞-AE with few centres, only these."""
+    from infrec.models import InfiniteAE
+
+    if isinstance(model, InfiniteAE) and model.settings.solver == "nystrom":
+        model = model.with_only_centres()
+    return model.with_fit(dataclasses.replace(model.fitted, about={**model.about, "users": "left out"}))
+
+
+def _answer(
+    document: dict[str, Any], out: Path, log: Interactions | None = None, *, named: bool = True
+) -> Answer:
+    """The fit, and a few lines for a person, with the command to ask it where its log is known.
+
+    named: whether the log has the users' ids.
+    """
     _, n_bytes = machine.folder_size(out)
     seconds = {**document["seconds"], "total": console.elapsed()}
     document |= {"out": str(out), "bytes": n_bytes, "seconds": seconds}
@@ -157,7 +185,9 @@ def _answer(document: dict[str, Any], out: Path, log: Interactions | None = None
             f"({one['partitions']} of {one['of_partitions']} partitions), {one['peak_rss_mb']:,.0f} MB[/]"
         )
     if log is not None:
-        if log.synthetic_users:  # its users are nobody whom one could ask about
+        if named and not log.synthetic_users:
+            words += "\nIt holds the histories it was fitted on, with user ids; --without-users keeps no ids."
+        if log.synthetic_users or not named:  # there is nobody whom one could ask about
             example = ["--history", str(log.items.ids[int(log.item_counts.argmax())])]
         else:
             example = ["--user", str(log.users.ids[0]) if log.n_users else "ID"]

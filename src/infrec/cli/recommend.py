@@ -90,6 +90,10 @@ def recommend(
 
     fitted = models.load(model)
     dataset = None if data is None else _dataset(fitted, data)
+    if dataset is None and not history and fitted.about.get("users") == "left out":
+        raise DataError(
+            f"{model} keeps no user ids (it was fitted with --without-users); ask it with --history."
+        )
     filters: dict[str, Any] = {
         "k": k,
         "exclude_seen": not include_seen,

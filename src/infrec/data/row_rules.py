@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROLES = ("rating", "time", "weight")  # those that rules are about and options name
+UNEVEN = 1000  # times the smallest weight, and the largest is worth a word
 _PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev", "1"), 1),
@@ -92,6 +93,7 @@ class Rules:
         self.total = 0
         self.dropped: dict[str, int] = {}
         self.ratings: dict[float, int] = {}  # how often each occurs, where that is to be told
+        self.weights = (np.float32(np.inf), np.float32(0))  # the smallest and the largest that count
         self._keep = np.ones(0, bool)
         self._time_form: str | None = None
         self._is_split: bool | None = options.by_row or None
@@ -150,6 +152,12 @@ class Rules:
             )
         if sentence := ratings_sentence(self.source.name, self.ratings):
             self.notes.append(sentence)
+        least, most = self.weights
+        if most >= UNEVEN * least and not self.options.by_row:
+            self.notes.append(
+                f"weights in {self.source.name} go from {least:g} to {most:,.0f} and are taken as they are: "
+                "a few large ones outweigh the rest; consider their logarithm"
+            )
         if self.options.duplicates == "first":
             self._count(repeats, "repeated (user, item) pair")
         elif repeats:
@@ -241,6 +249,8 @@ class Rules:
             weight = numbers(column, "weight").astype(np.float32)
         self._drop(~(np.isfinite(weight) & (weight >= 0)), "weight is negative or not a finite number")
         self._drop(weight == 0, "weight is 0")
+        if (counted := weight[self._keep]).size:
+            self.weights = (min(self.weights[0], counted.min()), max(self.weights[1], counted.max()))
         return weight
 
     def _times(self, table: pa.Table) -> NDArray[np.int64] | None:

@@ -12,14 +12,14 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from infrec.data.columns import DEFAULTS, ReadOptions, find, listed, recognised
+from infrec.data import headers
+from infrec.data.columns import DEFAULTS, ReadOptions, listed
 from infrec.data.encodings import Utf8, known_encoding
 from infrec.data.sources import Source, grouped
 from infrec.errors import ConfigError, DataError, first_line
 
 HEAD = 1 << 16
 ESCAPES = 1 << 24  # bytes in which a quoted file is searched for escaped quotes
-USUAL_ORDER = {"user": "user", "item": "item", "rating": "rating", "time": "timestamp"}
 NAMED_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "blank": " "}
 UNIT = "\x1f"  # stands in for `::`, which is two bytes: pyarrow's delimiter must be one
 DELIMITERS = {
@@ -56,20 +56,20 @@ class TextSource(Source):
         self._quotes = self.delimiter != "::"
         rows = [_fields(line, self.delimiter) for line in lines]
         wanted = [str(column) for column in options.columns.values()]
-        self.has_header = header is None and not options.no_header and _has_header(rows, wanted)
+        self.has_header = header is None and not options.no_header and headers.has_header(rows, wanted)
         self._skip = blank + 1 if self.has_header else 0
         if header is not None:
             self.columns = list(header)
         elif not self.has_header:
-            self.columns = _positional(rows, options)
+            self.columns = headers.positional(rows, options)
             if not options.no_header:
                 self.notes.append(
                     f"{name} has no header; its columns were taken as {', '.join(self.columns)}"
                 )
         else:
-            self.columns = _distinct(rows[0])
-            self.header_is_guess = not (rows[1:] and all(_looks_like_data(row) for row in rows[1:]))
-            self.header_is_sure = any(field in wanted for field in rows[0]) or _is_surely_header(rows)
+            self.columns = headers.distinct(rows[0])
+            self.header_is_guess = not (rows[1:] and all(headers.looks_like_data(row) for row in rows[1:]))
+            self.header_is_sure = any(field in wanted for field in rows[0]) or headers.is_surely_header(rows)
             if not self.header_is_sure:  # a guess is told
                 self.notes.append(
                     f"the first line of {name} ({listed(rows[0], 4)}) was taken as its header, not as a row; "
@@ -254,68 +254,6 @@ def _fields(line: str, delimiter: str) -> list[str]:
     if delimiter == " ":
         return line.split()
     return next(csv.reader([line], delimiter=delimiter), [""])
-
-
-def _has_header(rows: Sequence[Sequence[str]], wanted: Sequence[str]) -> bool:
-    """Whether the first row names the columns, as its names, its values and those further down tell.
-
-    wanted: names or numbers of columns that the user gave.
-    """
-    first = rows[0]
-    if any(recognised(field) for field in first):
-        return True
-    if any(len(row) > at and row[at] == name for row in rows[1:] for at, name in enumerate(first) if name):
-        return False  # a value that comes again is no name
-    if any(field in wanted and not field.isdigit() for field in first):
-        return True
-    by_number = any(column.isdigit() for column in wanted)
-    if by_number and not (rows[1:] and all(_looks_like_data(row) for row in rows[1:])):
-        return False
-    return not _looks_like_data(first)
-
-
-def _looks_like_data(fields: Sequence[str]) -> bool:
-    """Whether a first line without known names is a row: a field of several is a number."""
-    return len(fields) > 1 and any(re.fullmatch(r"\s*-?[0-9]+([.][0-9]+)?\s*", field) for field in fields)
-
-
-def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first line names a user and an item, holds no number, and no name is a value further
-    down."""
-    first, columns = rows[0], [find(role, rows[0]) for role in ("user", "item")]
-    if None in columns or any(re.fullmatch(r"\s*-?[0-9.]+\s*", field) for field in first):
-        return False
-    places = [first.index(column) for column in columns if column is not None]
-    return not any(len(row) > at and row[at] == first[at] for row in rows[1:] for at in places)
-
-
-def _positional(rows: Sequence[Sequence[str]], options: ReadOptions) -> list[str]:
-    """Names of columns that have none: those of the usual order, unless numbers are given for another one."""
-    width = len(rows[0])
-    names = [*USUAL_ORDER.values()][:width] + [f"column{n}" for n in range(len(USUAL_ORDER) + 1, width + 1)]
-    numbers = {role: int(column) for role, column in options.columns.items() if str(column).isdigit()}
-    usual = dict(zip(USUAL_ORDER, range(1, width + 1), strict=False))
-    if any(usual.get(role) != number for role, number in numbers.items()):
-        return [f"column{n}" for n in range(1, width + 1)]
-    full = [row for row in rows if len(row) == width]
-    # Amazon's 2018 ratings put the item first. An ASIN has 10 characters; a reviewer's id starts with A.
-    asin, reviewer = re.compile(r"[0-9B][0-9A-Z]{9}"), re.compile(r"A[0-9A-Z]{9,20}")
-    if (
-        not numbers
-        and width == 4
-        and all(asin.fullmatch(row[0]) and reviewer.fullmatch(row[1]) for row in full)
-    ):
-        names[:2] = ["item", "user"]
-    return names
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Header names as written; a repeated or empty one gets its position."""
-    out: list[str] = []
-    for position, name in enumerate(names):
-        name = name.strip()
-        out.append(name if name and name not in out else f"{name or 'column'}{position + 1}")
-    return out
 
 
 class _Changed(io.RawIOBase):

@@ -33,6 +33,7 @@ from infrec.search.tunable import takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
 _FEW = 3  # times as many items as users, and the users' system is cheaper
+_ENOUGH_ITEMS = 100  # with fewer there is little to recommend
 
 
 @dataclass(frozen=True)
@@ -156,14 +157,30 @@ class EASE(Recommender):
 
     def check_size(self, interactions: Interactions) -> None:
         n, d = interactions.n_users, interactions.n_items
-        # The gram matrix and its factor; the best, the current and the next V, or the best and the current B.
-        needed = 4 * (2 * n * n + 3 * n * d) if _few_users(interactions) else 4 * 4 * d * d
+        free = machine.memory_available()
         machine.require_memory(
-            needed,
+            _bytes(n, d),
             f"EASE over {n:,} users and {d:,} items",
-            "keep fewer items, use the model 'infinite-ae', whose size depends on the users, "
-            "or a machine with more memory",
+            f"{_rarer_items_left_out(interactions, free)}use the model 'infinite-ae', whose size depends on "
+            "the users, or a machine with more memory",
+            free=free,
         )
+
+
+def _bytes(n: int, d: int) -> int:
+    """Bytes of a fit: the gram matrix and its factor; the best, the current and the next V, or B twice."""
+    return 4 * (2 * n * n + 3 * n * d) if _FEW * n <= d else 4 * 4 * d * d
+
+
+def _rarer_items_left_out(log: Interactions, free: int) -> str:
+    """Advice on the fewest users of an item with which a fit has room; none where hardly an item is left."""
+    counts = np.sort(log.item_counts)
+    for fewest in range(2, 1 + int(counts[-1]) if len(counts) else 2):
+        left = len(counts) - int(np.searchsorted(counts, fewest))
+        if machine.memory_fits(_bytes(log.n_users, left), free):
+            enough = left >= _ENOUGH_ITEMS
+            return f"leave out items of few users (`min_item={fewest}`: {left:,} stay), " if enough else ""
+    return ""
 
 
 def _few_users(log: Interactions) -> bool:

@@ -12,7 +12,19 @@ from infrec.paper.published import PAPER
 from infrec.paper.records import FILE
 from infrec.paper.results import Results
 from infrec.report import figures, html, markdown
-from infrec.report.document import Block, Claims, Document, Findings, Fold, Items, Link, Links, Section, Text
+from infrec.report.document import (
+    Block,
+    ClaimGrid,
+    Claims,
+    Document,
+    Findings,
+    Fold,
+    Items,
+    Link,
+    Links,
+    Section,
+    Text,
+)
 
 PAGE, MARKDOWN = "index.html", "README.md"
 PAPER_SAYS, WE_SAY = "What the paper says, and what we found", "What is claimed, and what we found"
@@ -129,7 +141,7 @@ def _footer(experiment: Experiment, results: Results) -> Iterator[str]:
 
 # ---- the index --------------------------------------------------------------------------------------------
 def index(pages: Sequence[tuple[Experiment, Findings, Results]]) -> Document:
-    """The list of experiments with how their claims came out, and every claim in one table."""
+    """How every claim came out on every dataset, then the list of experiments, and the claims in words."""
     claims = [one for _, findings, _ in pages for one in findings.claims]
     tested = [one for one in claims if one.verdict != "cannot be tested here"]
     held = sum(one.verdict == "holds" for one in tested)
@@ -153,9 +165,13 @@ def index(pages: Sequence[tuple[Experiment, Findings, Results]]) -> Document:
         heading="The paper's tables and figures, measured again",
         parts=[
             Text(lead, "lead"),
-            Text(about, "quiet"),
-            Links(links),
-            *([Section("Every claim", [Claims(claims)])] if claims else []),
+            *([ClaimGrid(links)] if claims else []),
+            Section("The experiments", [Text(about, "quiet"), Links(links)]),
+            *(
+                [Section("Every claim, in words", [Fold("All claims with their figures", Claims(claims))])]
+                if claims
+                else []
+            ),
         ],
         wide=True,
     )

@@ -243,6 +243,30 @@ class Links:
 
 
 @dataclass(frozen=True)
+class ClaimGrid:
+    """Claims × datasets: one mark each, which leads to the page with the figures.
+
+    Args:
+        pages: The pages, each with its claims.
+    """
+
+    pages: Sequence[Link]
+
+    @property
+    def datasets(self) -> list[str]:
+        """The columns, in the order in which claims name them."""
+        return list(dict.fromkeys(one.dataset for page in self.pages for one in page.claims))
+
+    @property
+    def rows(self) -> Iterator[tuple[Link, list[tuple[str, list[Claim | None]]]]]:
+        """Each page with its claims, and for each claim what was found on each dataset."""
+        for page in self.pages:
+            found = {(one.text, one.dataset): one for one in page.claims}
+            texts = dict.fromkeys(one.text for one in page.claims)
+            yield page, [(text, [found.get((text, name)) for name in self.datasets]) for text in texts]
+
+
+@dataclass(frozen=True)
 class Fold:
     """A block to be unfolded."""
 
@@ -251,7 +275,7 @@ class Fold:
 
 
 Block = (
-    Text | Pairs | Items | Tiles | Matrix | Table | Figure | Claims | Explanations | Links | Fold
+    Text | Pairs | Items | Tiles | Matrix | Table | Figure | Claims | ClaimGrid | Explanations | Links | Fold
 )  # fmt: skip
 
 

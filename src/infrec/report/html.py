@@ -13,6 +13,8 @@ from infrec.report import figures
 from infrec.report.document import (
     Bar,
     Block,
+    Claim,
+    ClaimGrid,
     Claims,
     Document,
     Explained,
@@ -115,6 +117,8 @@ def _block(block: Block, svgs: Mapping[str, str]) -> str:
                 for one in block.claims
             ]
             return _grid(("claim", "data", "here", "figures"), rows, kind="claims")
+        case ClaimGrid():
+            return _claim_grid(block)
         case Explanations():
             return _tag("ol", "".join(_explained(entry) for entry in block.entries), "recs")
         case Links():
@@ -231,6 +235,33 @@ def _grid(
     above = _tag("caption", escape(caption)) if caption else ""
     table = _tag("table", f"{above}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody>", kind)
     return f'<div class="scroll" tabindex="0">{table}</div>'
+
+
+def _claim_grid(grid: ClaimGrid) -> str:
+    """A group of rows for each page; a claim's mark leads there."""
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("claim", *grid.datasets))
+    groups = ""
+    for page, claims in grid.rows:
+        if not claims:
+            continue
+        address = f"{page.folder}/index.html"
+        span = len(grid.datasets) + 1
+        title = f'<a href="{address}">{escape(page.title)}</a>'
+        lines = f'<tr><th scope="rowgroup" colspan="{span}">{title}</th></tr>'
+        for text, found in claims:
+            marks = "".join(_tag("td", "" if one is None else _mark(one, address)) for one in found)
+            lines += f'<tr><th scope="row">{escape(text)}</th>{marks}</tr>'
+        groups += _tag("tbody", lines)
+    caption = _tag(
+        "caption", "Each mark leads to its figures: ✓ holds, ✗ does not hold, ? cannot be tested here."
+    )
+    table = _tag("table", f"{caption}<thead><tr>{heads}</tr></thead>{groups}", "overview")
+    return f'<div class="scroll" tabindex="0">{table}</div>'
+
+
+def _mark(one: Claim, address: str) -> str:
+    words = f'aria-label="{escape(one.verdict)} on {escape(one.dataset)}" title="{escape(one.figures)}"'
+    return f'<a class="{VERDICTS[one.verdict]}" href="{address}" {words}></a>'
 
 
 def _bounds(cell: Value) -> str:

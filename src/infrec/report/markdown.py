@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from infrec.report.document import (
     Block,
+    ClaimGrid,
     Claims,
     Document,
     Explanations,
@@ -54,6 +55,8 @@ def _block(block: Block, svgs: Mapping[str, str]) -> str:
         case Claims():
             rows = ([one.text, one.dataset, MARK[one.verdict], one.figures] for one in block.claims)
             return _grid(("claim", "data", "here", "figures"), rows)
+        case ClaimGrid():
+            return _claim_grid(block)
         case Text():
             return f"**{block.text}**" if block.kind in ("notice", "warning") else block.text
         case Pairs():
@@ -80,6 +83,17 @@ def _list(items: Iterable[str]) -> str:
 
 def _table(table: Table) -> str:
     return f"{table.caption}\n\n{_grid(table.head, ([_cell(cell) for cell in row] for row in table.rows))}"
+
+
+def _claim_grid(grid: ClaimGrid) -> str:
+    """A row for each claim; its mark on a dataset leads to the page with the figures."""
+    lines = []
+    for page, claims in grid.rows:
+        there = f"{page.folder}/README.md"
+        for text, found in claims:
+            marks = ["" if one is None else f"[{MARK[one.verdict][0]}]({there})" for one in found]
+            lines.append([text, *marks])
+    return _grid(("claim", *grid.datasets), lines)
 
 
 def _cell(cell: str | Value) -> str:

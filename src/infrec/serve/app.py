@@ -20,6 +20,7 @@ from infrec.serve.errors import Problem, internal, of_status, too_large, too_slo
 from infrec.serve.security import Handler, SecurityMiddleware
 from infrec.serve.served_model import Served, compact
 from infrec.serve.settings import MAX_BODY
+from infrec.serve.similar import SimilarAnswer, similar
 
 STATIC = Path(__file__).parent / "static"
 _TYPES = {
@@ -111,6 +112,19 @@ def _catalogue_routes(app: FastAPI, service: Service) -> None:
             b'%b,"popularity":%d}' % (catalogue.json[at], catalogue.counts[at]) for at in columns
         )
         return _json(b'{"model":%b,"items":[%b]}' % (served.label_json, listed), served)
+
+    @app.get(
+        "/v1/similar",
+        summary="The items most like one.",
+        responses={200: {"model": SimilarAnswer}, **schemas.errors(422, 500, 503)},
+    )
+    async def similar_(
+        item: Annotated[str, Query(max_length=1000, description="The id of the item.")],
+        k: Annotated[int, Query(ge=1, le=100, description="How many.")] = 10,
+        model: ModelName = None,
+    ) -> Response:
+        served = service.get(model)
+        return _json(await service.aside.run(lambda: similar(served, item, k)), served)
 
     @app.get(
         "/v1/models",

@@ -245,6 +245,7 @@ class Model(Label):
             "titles": True,
             "explains": True,
             "explorable": True,
+            "named": False,
             "default": True,
         }
     )
@@ -262,6 +263,7 @@ class Model(Label):
     titles: bool
     explains: bool
     explorable: bool
+    named: bool = Field(description="Whether real users can be asked for by their ids.")
     default: bool
 
 

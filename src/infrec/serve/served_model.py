@@ -72,6 +72,11 @@ class Served:
         small = self.log.n_users <= MOST_USERS and self.log.n_interactions <= MOST_INTERACTIONS
         return self.synthetic and small
 
+    @property
+    def named(self) -> bool:
+        """Whether real users can be asked for by their ids."""
+        return self.kind == "log" and self.model.about.get("users") != "left out"
+
     def facts(self) -> dict[str, Any]:
         """The model's entry in the list of models."""
         return {
@@ -88,6 +93,7 @@ class Served:
             "titles": self.catalogue.has_titles,
             "explains": self.explains,
             "explorable": self.explorable,
+            "named": self.named,
         }
 
     @property

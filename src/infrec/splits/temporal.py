@@ -1,4 +1,4 @@
-"""Splits that respect time: the log cut into periods, and the last interactions of a period held out."""
+"""Splits that respect time: the last interactions held out, of each user or of the log; periods."""
 
 from __future__ import annotations
 
@@ -8,10 +8,63 @@ import numpy as np
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits.holdout import Split, keep, rows_of
+from infrec.splits.holdout import FEWEST, Split, keep, rows_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from infrec.data.interactions import InteractionsLike
+
+_TENTHS = 10  # of the log; the last one is test, the one before validation
+
+
+def leave_last_out(log: InteractionsLike) -> Split:
+    """Each user's last interaction is test, the one before validation, all earlier ones train.
+
+    Users with fewer than 3 interactions are dropped. At equal times the item that comes later in the
+    vocabulary is the last.
+
+    Args:
+        log: A log with times, in any form that `Interactions.from_data` takes; a split of its own is not
+            looked at.
+    """
+    log = Interactions.from_data(log)
+    _times(log)
+    log = log.select_users(np.flatnonzero(log.user_counts >= FEWEST))
+    if not log.n_users:
+        raise DataError(
+            f"none of the users has {FEWEST} interactions or more; expected some with {FEWEST}, one for each "
+            "of train, validation and test."
+        )
+    from_end = _from_end(log)
+    return Split(
+        keep(log, from_end > 1), keep(log, from_end == 1), keep(log, from_end == 0), name="leave-last-out"
+    )
+
+
+def by_time(log: InteractionsLike) -> Split:
+    """The log cut at two moments: 80 % of its interactions are train, the next 10 % validation, then test.
+
+    Users who have nothing before the first cut are dropped. Items that came later stay: nobody can be told
+    of them. Interactions at the moment of a cut may lie on either side of it.
+
+    Args:
+        log: A log with times, in any form that `Interactions.from_data` takes; a split of its own is not
+            looked at.
+    """
+    log = Interactions.from_data(log)
+    time = _times(log)
+    tenth = np.empty(len(time), np.int64)
+    tenth[np.argsort(time, kind="stable")] = np.arange(len(time)) * _TENTHS // max(1, len(time))
+    known = np.flatnonzero(keep(log, tenth < _TENTHS - 2).user_counts)
+    val, test = (tenth == _TENTHS - 2), (tenth == _TENTHS - 1)
+    train, val_part, test_part = (keep(log, part).select_users(known) for part in (~val & ~test, val, test))
+    if not test_part.n_interactions:
+        raise DataError(
+            f"of the {len(known):,} users who are there in the first 80 % of the log's interactions, none is "
+            "in the last 10 %; expected some: use `leave_last_out` or `holdout`."
+        )
+    return Split(train, val_part, test_part, name="by-time")
 
 
 def periods(log: Interactions, n: int) -> list[Interactions]:

@@ -19,6 +19,7 @@ VIEWS = {
     "list": "like=5&like=9&like=30&beside=none",
     "two lists": "like=5&like=9",
     "genres": "like=5&genre=Drama&beside=none",
+    "a known user": "known=17",
     "summary": "view=summary",
     "summary with picks": "like=5&view=summary&sort=picks",
 }

@@ -134,6 +134,40 @@ def test_every_recommendation_says_why_and_it_adds_up(page: Page, server: Server
     assert not page.seen(".account")
 
 
+def test_a_user_of_the_log_is_looked_up_in_models_that_know_users(page: Page, server: Server) -> None:
+    page.wait_for("#known-form")
+    page.click("#known")
+    page.type("17")
+    page.press("Enter")
+    page.wait_for(".rec", 10)
+    expected = post(server, "v1/recommend", model="full", user=17, k=10)["items"]
+    assert recommended(page) == [str(item["item"]) for item in expected]
+    assert (
+        page.seen("#known-shown") and page.texts(".list") and len(page.texts(".list")) == 1
+    )  # small knows none
+    page.wait("location.hash.includes('known=17')")
+    page.show("known=nobody")
+    page.wait("document.querySelector('#notice').textContent.includes('“nobody”')")
+    page.click("#stranger")
+    page.wait_for("#start")
+    assert not page.seen(".rec")
+
+
+def test_similar_titles_can_be_picked(page: Page, server: Server) -> None:
+    page.show("known=17")
+    page.wait_for(".rec", 10)
+    item = recommended(page)[0]
+    page.click(".rec:first-child .why")
+    page.wait_for(".similar li", 6)
+    like = get(server, f"v1/similar?item={item}&k=6&model=full")["items"]
+    assert [row["rank"] for row in like] == [1, 2, 3, 4, 5, 6] and item not in [
+        str(row["item"]) for row in like
+    ]
+    page.click(".similar li:nth-child(2) button")
+    page.wait_for("#picks-list li", 1)
+    assert likes(page) == [str(like[1]["item"])] and not page.seen("#known-shown")
+
+
 def test_two_models_side_by_side_with_their_overlap(page: Page, server: Server) -> None:
     pick(page, "Android", "Saddle")
     choose(page, "#beside", "small")

@@ -1,12 +1,13 @@
 // The page: reads the address, asks the service, shows the answers. Everything shown follows from `state`.
 
 import { server, keepToken, takeToken } from "./api.js";
-import { announce, byId, copy, count, el, plural, title, titled } from "./dom.js";
+import { followConnection } from "./connection.js";
+import { announce, byId, el, plural, title, titled } from "./dom.js";
 import { about, ask, held, List, Ties } from "./recommendations.js";
 import { Search, showPicks } from "./search.js";
 import { address, onChange, state, update } from "./state.js";
 import { SummaryView } from "./summary.js";
-import { asCSV, asText } from "./take-away.js";
+import { offerCopies } from "./take-away.js";
 import { followTheme } from "./theme-switch.js";
 
 const AT_A_TIME = 8; // questions at once
@@ -18,14 +19,16 @@ let answered = []; // what is on the page: each model and its items
 
 const remember = (items) => items.forEach((item) => known.set(String(item.item), item));
 const named = (name) => models.find((model) => model.name === name);
-const main = () => named(state.model) ?? models.find((model) => model.default) ?? models[0];
+/** A known user is looked up in models that keep users alone. */
+const canAnswer = (model) => model && (!state.known || model.named);
+const main = () => [named(state.model), models.find((model) => model.default), ...models].find(canAnswer) ?? models[0];
 const ALONE = "none"; // in the place of a second model
 const others = () => models.filter((model) => model !== main());
 
 /** The model that the first one is compared with; of two, the other one, unless that is not wanted. */
 function beside() {
-  if (!state.beside && models.length === 2) return others()[0];
-  return others().find((model) => model.name === state.beside) ?? null;
+  const wanted = !state.beside && models.length === 2 ? others()[0] : others().find((model) => model.name === state.beside);
+  return canAnswer(wanted) ? wanted : null;
 }
 
 const find = (q, limit) => server.get(`v1/items?${new URLSearchParams({ q, limit, model: main().name })}`);
@@ -37,7 +40,7 @@ function toggle(item) {
   const id = String(item.item);
   const has = state.likes.includes(id);
   announce(`${title(item)} ${has ? "removed" : "picked"}`);
-  update({ likes: has ? state.likes.filter((other) => other !== id) : [...state.likes, id], k: 10 });
+  update({ likes: has ? state.likes.filter((other) => other !== id) : [...state.likes, id], known: "", k: 10 });
 }
 
 const search = new Search({
@@ -66,7 +69,8 @@ const ties = new Ties();
 
 async function recommend() {
   const pair = [main(), beside()].filter(Boolean);
-  const question = { history: state.likes, k: state.k, genres: state.genres };
+  const person = state.known ? { user: state.known } : { history: state.likes };
+  const question = { person, k: state.k, genres: state.genres };
   const key = JSON.stringify([pair.map((model) => [model.name, model.hash]), question]);
   if (key === shown) return;
   asking?.abort();
@@ -92,7 +96,7 @@ async function recommend() {
   }
 }
 
-function showAnswers(pair, answers, { history, k, genres }) {
+function showAnswers(pair, answers, { person, k, genres }) {
   byId("notice").hidden = true;
   answers.forEach((answer) => remember(answer.items));
   const ids = answers.map((answer) => answer.items.map((item) => String(item.item)));
@@ -105,7 +109,7 @@ function showAnswers(pair, answers, { history, k, genres }) {
         ? { shared: true, text: `also no. ${place} there`, why: `${other.name} has it too, at place ${place}.` }
         : { shared: false, text: "only here", why: `${other.name} does not have this item among as many.` };
     const marks = other && ((item) => mark(places[1 - at].get(String(item.item))));
-    return lists[at].show(answers[at], model, history, { compact: pair.length === 2, marks });
+    return lists[at].show(answers[at], model, person, { compact: pair.length === 2, marks });
   });
   answered = pair.map((model, at) => ({ model, items: answers[at].items }));
   byId("switch").hidden = pair.length < 2;
@@ -124,9 +128,13 @@ function showAnswers(pair, answers, { history, k, genres }) {
   const popular = answers.some((answer) => answer.source === "popular");
   const filtered = held(pair[0], genres).length > 0;
   if (nothing) {
-    tell("notice", `No title is left${filtered ? " with these genres. Allow another one." : ": all are among your picks."}`);
+    const all = person.history ? "among your picks" : "known to this user";
+    tell("notice", `No title is left${filtered ? " with these genres. Allow another one." : `: all are ${all}.`}`);
   }
-  if (!nothing && popular) tell("notice", "None of your picks is known to the model; these are its popular titles.");
+  if (!nothing && popular) {
+    const unknown = person.history ? "None of your picks is known to the model" : `No user “${person.user}” is known to the model`;
+    tell("notice", `${unknown}; these are its popular titles.`);
+  }
   byId("more").hidden = ids[0].length < k || k >= 50;
   byId("copy").hidden = nothing;
   announce(
@@ -199,6 +207,15 @@ byId("controls").addEventListener("submit", (event) => event.preventDefault());
 byId("genre-list").addEventListener("change", () => {
   update({ genres: [...byId("genre-list").querySelectorAll("input:checked")].map((box) => box.value) });
 });
+byId("known-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const id = byId("known").value.trim();
+  if (id) update({ known: id, likes: [], k: 10 });
+});
+byId("stranger").addEventListener("click", () => {
+  update({ known: "", k: 10 });
+  search.focus();
+});
 byId("clear").addEventListener("click", () => {
   update({ likes: [], genres: [], k: 10 });
   search.focus();
@@ -207,12 +224,7 @@ byId("more").addEventListener("click", () => update({ k: state.k + 10 }));
 byId("switch").addEventListener("change", ({ target }) => {
   byId("lists").classList.toggle("second", target.value === "second");
 });
-byId("copy").addEventListener("click", async ({ target }) => {
-  const kind = target.dataset.as;
-  if (!kind) return;
-  await copy({ text: asText, csv: asCSV, link: () => location.href }[kind](answered));
-  announce("Copied.");
-});
+offerCopies(() => answered);
 for (const event of ["pointerover", "focusin"]) {
   byId("lists").addEventListener(event, ({ target }) => ties.light(target.closest(".rec")?.dataset.item));
 }
@@ -231,6 +243,9 @@ byId("genre-part").addEventListener("keydown", (event) => {
 const summary = new SummaryView({ explorable, remember, complain: (failure) => complain("summary-notice", failure) });
 let view = null;
 
+/** Whether there is somebody to recommend to: by picks, or a known user. */
+const asked = () => state.likes.length > 0 || Boolean(state.known);
+
 /** The frame of the page: which view, which part of it. Stands before the first answer arrives. */
 function frame() {
   const wanted = state.view === "summary" && (explorable().length || !models.length) ? "summary" : "recommend";
@@ -239,8 +254,11 @@ function frame() {
   byId("view-recommend").hidden = view !== "recommend";
   byId("view-summary").hidden = view !== "summary";
   byId("to-summary").hidden = !explorable().length;
-  byId("start").hidden = state.likes.length > 0;
-  byId("results").hidden = !state.likes.length;
+  byId("start").hidden = asked();
+  byId("results").hidden = !asked();
+  byId("known-part").hidden = !state.known && !models.some((model) => model.named);
+  byId("known-shown").hidden = !state.known;
+  byId("known-name").textContent = state.known;
   for (const [id, target] of [["mark", ""], ["to-recommend", ""], ["to-summary", "summary"]]) {
     byId(id).href = address({ view: target });
     if (id !== "mark" && (target || "recommend") === view) byId(id).setAttribute("aria-current", "page");
@@ -254,7 +272,7 @@ async function render() {
   if (!models.length) return;
   if (view === "summary") return summary.show();
   showControls();
-  const empty = !state.likes.length;
+  const empty = !asked();
   if (empty) {
     forget();
     lists.forEach((list) => list.clear());
@@ -307,32 +325,12 @@ async function start() {
   }
 }
 
-let countdown = null;
-server.addEventListener("change", ({ detail: { wait, reason } }) => {
-  clearInterval(countdown);
-  byId("connection").hidden = !server.down;
-  document.body.classList.toggle("offline", server.down);
-  if (!server.down) {
-    byId("connection-text").textContent = "";
-    return;
-  }
-  const until = Date.now() + wait;
-  const text = `${reason} Your picks are kept.`;
-  if (byId("connection-text").textContent !== text) byId("connection-text").textContent = text; // said once
-  const tick = () => {
-    const left = Math.ceil((until - Date.now()) / 1000);
-    byId("connection-countdown").textContent = left > 1 ? `Trying again in ${count(left)} s` : "Trying again …";
-  };
-  tick();
-  countdown = setInterval(tick, 500);
-});
 server.addEventListener("back", () => {
   announce("The server is back.");
   forget();
   summary.forget();
   start();
 });
-byId("connection-retry").addEventListener("click", server.retryNow);
 byId("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
   keepToken(byId("token").value);
@@ -344,6 +342,7 @@ byId("skip").addEventListener("click", (event) => {
 });
 
 takeToken();
+followConnection();
 followTheme();
 onChange(render);
 frame();

@@ -1,9 +1,11 @@
 // Why an item stands in the list: which picks and which users pulled it up, as small bars.
 
 import { server } from "./api.js";
-import { el, title, titled } from "./dom.js";
+import { el, plural, title, titled } from "./dom.js";
 
 const USERS = 6; // of those behind an item, in the long form
+const OWN = 10; // of the titles that somebody has, in the long form
+const SIMILAR = 6;
 
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
 
@@ -50,10 +52,14 @@ export function brief(because, full, { users, limit }) {
 export const numbered = (user) => `No. ${user}`;
 
 /** The long form: everything adds up to the score. Asked for when it is opened. `link` leads to a synthetic user. */
-export async function account(model, history, item, { link, signal }) {
-  const why = await server.post("v1/explain", { model, history, item }, signal);
+export async function account(model, person, item, { link, signal }) {
+  const why = await server.post("v1/explain", { model, ...person, item }, signal);
   const full = Math.max(1e-9, ...why.items.map((r) => Math.abs(r.contribution)), Math.abs(why.baseline));
-  const own = why.items.map((r) => bar("pick", titled(r), r.contribution / full, written(r.contribution)));
+  const own = why.items.slice(0, OWN).map((r) => bar("pick", titled(r), r.contribution / full, written(r.contribution)));
+  if (why.items.length > OWN) {
+    const rest = why.items.slice(OWN).reduce((sum, r) => sum + r.contribution, 0);
+    own.push(bar("pick", [plural(why.items.length - OWN, "other title")], rest / full, written(rest)));
+  }
   own.push(bar("base", ["What everybody gets"], why.baseline / full, written(why.baseline)));
   return el(
     "div",
@@ -61,12 +67,19 @@ export async function account(model, history, item, { link, signal }) {
     el(
       "div",
       {},
-      el("h4", {}, "Your picks"),
+      el("h4", {}, person.history ? "Your picks" : "What this user has"),
       el("ul", { class: "bars long" }, ...own),
       el("p", { class: "sum" }, `Together ${why.score.toFixed(3)}, its score.`),
     ),
     el("div", {}, ...people(why, link)),
   );
+}
+
+/** Items like one, each of which can be picked. */
+export async function similar(model, item, { like, signal }) {
+  const { items } = await server.get(`v1/similar?${new URLSearchParams({ item, k: SIMILAR, model })}`, signal);
+  const entry = (one) => el("li", {}, el("button", { type: "button", class: "plain", click: () => like(one) }, ...titled(one)));
+  return el("div", { class: "similar" }, el("h4", {}, "Similar titles"), el("ul", {}, ...items.map(entry)));
 }
 
 /** Who stands behind an item. Real people stay unnamed: the service does not tell who they are. */

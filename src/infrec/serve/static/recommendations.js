@@ -3,7 +3,7 @@
 import { server } from "./api.js";
 import { calm, el, plural, svg, title, titled } from "./dom.js";
 import { address } from "./state.js";
-import { account, brief, mostlyPopular, scale } from "./reasons.js";
+import { account, brief, mostlyPopular, scale, similar } from "./reasons.js";
 
 const TYPES = { "infinite-ae": "∞-AE", "infinite-ae-plus": "∞-AE-plus", ease: "EASE", poprec: "Popularity",
   "bias-only": "Biases", mf: "MF", neumf: "NeuMF", lightgcn: "LightGCN", mvae: "MVAE" };
@@ -31,7 +31,7 @@ export class List {
   rowOf = (id) => this.#rows.get(String(id))?.node;
 
   /** Show an answer. `marks(item)` says how an item stands in the other list, when there is one. */
-  show(answer, model, history, { compact, marks }) {
+  show(answer, model, person, { compact, marks }) {
     const before = new Map([...this.#rows].map(([id, row]) => [id, row.node.getBoundingClientRect()]));
     const focus = this.#focused();
     const first = before.size === 0;
@@ -45,7 +45,7 @@ export class List {
     this.#columns.replaceChildren(
       el("p", {}, el("span", {}, "because of"), el("span", {}, users ? "synthetic users behind it" : "")),
     );
-    const context = { model, history, users, full: scale(answer.items), compact, marks, first };
+    const context = { model, person, users, full: scale(answer.items), compact, marks, first };
     const rows = new Map();
     for (const item of answer.items) {
       const id = String(item.item);
@@ -114,8 +114,8 @@ export class List {
     row.name.replaceChildren(...titled(item));
     row.add.setAttribute("aria-label", `I like ${title(item)} too`);
     row.add.title = "I like this too";
-    row.why.setAttribute("aria-label", `Why ${title(item)}`);
-    row.why.hidden = !item.because;
+    row.why.setAttribute("aria-label", `${item.because ? "Why" : "Similar to"} ${title(item)}`);
+    row.why.textContent = item.because ? "Why" : "Similar";
     const mark = marks?.(item);
     row.node.classList.toggle("shared", Boolean(mark?.shared));
     const facts = [
@@ -148,12 +148,15 @@ export class List {
   async #explain(row) {
     row.asking?.abort();
     row.asking = new AbortController();
-    const { model, history } = row.context;
+    const { model, person } = row.context;
     const link = model.explorable ? (user) => address({ view: "summary", which: model.name, user: String(user) }) : null;
     if (!row.panel.hasChildNodes()) row.panel.append(el("p", { class: "quiet" }, "Adding up …"));
     try {
-      const node = await account(model.name, history, row.item.item, { link, signal: row.asking.signal });
-      row.panel.replaceChildren(node);
+      const { signal } = row.asking;
+      const { item, because } = row.item;
+      const parts = [similar(model.name, item, { like: this.like, signal })];
+      if (because) parts.unshift(account(model.name, person, item, { link, signal }));
+      row.panel.replaceChildren(...(await Promise.all(parts)));
     } catch (failure) {
       if (failure.name === "AbortError") return;
       const text = failure.code ? failure.message : "The server did not answer; the reason comes when it is back.";
@@ -239,9 +242,9 @@ export class Ties {
 /** Of the genres asked for, those that a model has: another one may know others, or none. */
 export const held = (model, genres) => genres.filter((genre) => model.genres.includes(genre));
 
-/** Ask a model; `reasons` for each item come with it. */
-export function ask(model, { history, k, genres }, signal) {
+/** Ask a model for a person, `{history}` or `{user}`; reasons for each item come with it. */
+export function ask(model, { person, k, genres }, signal) {
   const only = held(model, genres);
-  const request = { model: model.name, history, k, explain: 3, ...(only.length && { genres: only }) };
+  const request = { model: model.name, ...person, k, explain: 3, ...(only.length && { genres: only }) };
   return server.post("v1/recommend", request, signal);
 }

@@ -1,7 +1,7 @@
-// What the page shows, kept in the address: #like=260&like=1196&model=full&beside=small&genre=Drama&view=summary
+// What the page shows, kept in the address: #like=260&like=1196 or #known=17, &model=full&beside=small&genre=Drama&view=summary
 // A reload, a bookmark or a shared link brings back the same page; nothing is stored anywhere else.
 
-const SINGLE = ["model", "beside", "view", "which", "sort", "user"];
+const SINGLE = ["model", "beside", "known", "view", "which", "sort", "user"];
 
 const PAUSE = 120; // ms
 
