@@ -43,7 +43,9 @@ QuickOption = Annotated[
 OnlyOption = Annotated[
     list[str] | None,
     option(
-        "--only WORD", "Only cells of this model, source, number of users or noise (such as 5%); repeatable."
+        "--only WORD",
+        "Only cells of this model, source, number of users or noise (such as 5%), or of all in full+ease; "
+        "repeatable.",
     ),
 ]
 SeedsOption = Annotated[

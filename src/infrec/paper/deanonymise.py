@@ -273,7 +273,6 @@ DEANONYMISE_NOISE = Experiment(
     ),
     tables=partial(tables, (EVERYTHING, *NOISES)),
     notes=NOTES,
-    datasets=("ml-1m", "magazine", "douban"),
 )
 DEANONYMISE_REVEAL = Experiment(
     name="deanonymise-reveal",
@@ -292,5 +291,4 @@ DEANONYMISE_REVEAL = Experiment(
     ),
     tables=partial(tables, SHARES),
     notes=NOTES,
-    datasets=("ml-1m", "magazine", "douban"),
 )

@@ -86,7 +86,10 @@ def unusual(settings: Mapping[str, object]) -> dict[str, object]:
 
 # ---- experiments ------------------------------------------------------------------------------------------
 BEYOND = "beyond the paper"  # the source of an experiment whose claims are ours
-EVERY_DATASET = ("ml-1m", "magazine", "douban-book", "douban", "netflix")
+# In the order of pages: the paper's first, then others. An experiment runs on those of `EVERY_DATASET` that
+# are found, and on any that is named.
+EVERY_DATASET = ("magazine", "ml-1m", "douban", "netflix", "netflix-sample", "douban-book")
+KNOWN_DATASETS = (*EVERY_DATASET, "lastfm-2k", "gowalla")
 # Whether a claim holds (None: undecided), and the figures that say so; None where nothing is measured yet.
 Judged = tuple[bool | None, str] | None
 
@@ -127,7 +130,7 @@ class Experiment:
     figures: Callable[[list[Results]], Iterable[Figure]] = lambda each: ()
     tables: Callable[[list[Results]], Iterable[Table]] = lambda each: ()
     notes: Sequence[str] = ()
-    datasets: tuple[str, ...] = ("ml-1m", "magazine", "douban-book")
+    datasets: tuple[str, ...] = EVERY_DATASET
     seeds: int = 3
     rows: Callable[[Results], list[dict[str, Any]]] = lambda results: [row.as_dict() for row in results.rows]
     shown: Callable[[Results], bool] = lambda here: True

@@ -14,7 +14,7 @@ from typing import Any
 
 from infrec.paper import published
 from infrec.paper.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, Data, pairs
-from infrec.paper.experiment import QUICK_STEPS
+from infrec.paper.experiment import KNOWN_DATASETS, QUICK_STEPS
 from infrec.paper.published import METRICS
 from infrec.paper.records import LOOK, Record, Records
 from infrec.report import numbers
@@ -153,8 +153,8 @@ class Results:
     def datasets(self) -> list[str]:
         """The datasets that have records, in the order of the paper's table, then the others."""
         there = {dataset_of(record) for record in self.records}
-        known = ["magazine", "ml-1m", "douban", "douban-book", "netflix"]
-        return [name for name in known if name in there] + sorted(there - set(known))
+        known = [name for name in KNOWN_DATASETS if name in there]
+        return known + sorted(there - set(known))
 
     def quick_datasets(self) -> list[str]:
         """The datasets of which there is only a quick look."""
