@@ -22,7 +22,7 @@ from infrec import paper
 from infrec.data import Interactions
 from infrec.data.export import export
 from infrec.paper import ablation, continual_strategies, experiment, measure, timeline
-from infrec.paper.cells import CLOSED_FORM, PERIODS, Cell, Data, Fit, pairs
+from infrec.paper.cells import CLOSED_FORM, HEURISTICS, PERIODS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Plan
 from infrec.progress import Stopwatch, silent
 from infrec.splits import Split, holdout
@@ -89,8 +89,10 @@ def ways(name: str, plan: Plan) -> dict[Way, Cell]:
         if cell.fits and not known:
             continue
         fits = tuple(known[:2])
-        models = tuple((fit.model, bool(fit.space)) for fit in fits)
-        way = (cell.data.name, bool(cell.data.noise), models, cell.beyond, bool(cell.attack))
+        # Models differ in how they choose; on which of several samples they do it makes no difference.
+        models = [(fit.model, bool(fit.space)) for fit in fits]
+        asked = (tuple(models), bool(cell.data.noise)) if cell.data.source not in HEURISTICS[1:] else ()
+        way = (cell.data.name, asked, cell.beyond, bool(cell.attack))
         found.setdefault(way, dataclasses.replace(cell, fits=fits))
     return found
 
