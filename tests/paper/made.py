@@ -26,13 +26,15 @@ def record(
     about: Mapping[str, Any] | None = None,
     users: int = 1000,
     quick: bool = False,
+    half: float = 0.01,
+    space: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Every metric has the same value (AUC a hundredth of it), with an interval of one either way."""
-    fit = Fit(model, pairs(**(settings or {})))
+    """Every metric has the same value (AUC a hundredth of it), with an interval of `half` either way."""
+    fit = Fit(model, pairs(**(settings or {})), pairs(**(space or {})))
     cell = Cell(dataset, seed, data, (fit,), quick=quick)
     metrics = {name: value / 100 if name == "AUC" else value for name in METRICS}
     intervals = {
-        name: [v - (0.01 if name == "AUC" else 1), v + (0.01 if name == "AUC" else 1)]
+        name: [v - half / (100 if name == "AUC" else 1), v + half / (100 if name == "AUC" else 1)]
         for name, v in metrics.items()
     }
     measured: dict[str, Any] = {

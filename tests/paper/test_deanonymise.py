@@ -162,7 +162,7 @@ def test_nobody_against_everybody(tmp_path: Path, sampled: float, distilled: flo
     records = [attacked("user-rns", level, sampled), attacked("distill-cf", level, distilled)]
     write(tmp_path, "deanonymise-reveal", *records)
     one = found(verdicts(tmp_path, "deanonymise-reveal"), "Nobody is re-identified")
-    assert one.verdict == verdict
+    assert one.ours == verdict
     assert f"{distilled:.2f} %" in one.figures and "popularity alone" in one.figures
     table = get("deanonymise-reveal").findings(Results.at(tmp_path, "deanonymise-reveal")).tables[0]
     assert [row[0] for row in table.rows] == [level.label]  # what was not measured has no row
@@ -173,7 +173,7 @@ def test_noise_claims(tmp_path: Path) -> None:
     sampled = [attacked("user-rns", *each) for each in zip(levels, (95.0, 60.0, 20.0), strict=True)]
     write(tmp_path, "deanonymise-noise", *sampled, *(attacked("distill-cf", one, 0.2) for one in levels))
     claims = verdicts(tmp_path, "deanonymise-noise")
-    assert found(claims, "even without noise").verdict == "holds"
+    assert found(claims, "even without noise").ours == "holds"
     assert found(claims, "fewer users").verdict == "holds"
     rising = attacked("user-rns", Level(0.5, 2.0), 70.0)
     write(tmp_path, "deanonymise-noise", rising)

@@ -124,7 +124,7 @@ def test_a_caption_says_what_its_small_ranges_are(filled: Path, tmp_path: Path) 
     captions = [caption for caption in Tables(page).found if caption.startswith(("ml-1m", "magazine"))]
     assert len(captions) == 2
     assert all(caption.endswith("Small ranges are 95 % intervals over users.") for caption in captions)
-    assert "interval" not in (filled / "table1" / "README.md").read_text(encoding="utf-8")
+    assert "95 % interval" not in (filled / "table1" / "README.md").read_text(encoding="utf-8")
     sizes = {"loaded_users": 5, "loaded_items": 5, "loaded_interactions": 5, "split": "own"}
     parts = dict.fromkeys(("train", "validation", "test", "users_without_validation", "repeated"), 1)
     write(tmp_path, "statistics", record("ml-1m", "poprec", 1.0, about=sizes | parts))

@@ -43,7 +43,9 @@ QuickOption = Annotated[
 OnlyOption = Annotated[
     list[str] | None,
     option(
-        "--only WORD", "Only cells of this model, source, number of users or noise (such as 5%); repeatable."
+        "--only WORD",
+        "Only cells of this model, source, number of users or noise (such as 5%), or of all in full+ease; "
+        "repeatable.",
     ),
 ]
 SeedsOption = Annotated[
@@ -151,7 +153,7 @@ def _run(cells: list[Cell], place: Path, processes: int, cluster: str | None) ->
 
 def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root: Path, quick: bool) -> Answer:
     """The report, then what a person or a program wants to see."""
-    from infrec.paper import site
+    from infrec.paper import code, site
     from infrec.paper.results import Results
     from infrec.report import terminal
 
@@ -162,6 +164,8 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
     claims: list[Claim] = []
     tables: list[Table] = []
     failed: list[dict[str, str]] = []
+    older: dict[str, dict[str, Any]] = {}
+    now = code.stamp()["source"]
     for experiment, outcome in begun:
         everything = Results.at(root, experiment.name)
         own = everything if outcome is None else Results(outcome.records, everything.others)
@@ -172,12 +176,16 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
         tables += findings.tables[:4]
         errors = [] if outcome is None else outcome.errors
         failed += [{"cell": cell.words, "error": error} for cell, error in errors]
+        if words := str(age := code.outdated(own.records, now)):
+            older[experiment.name] = age._asdict()
+            console.note(f"{experiment.name}: {words}.")
     document = {
         "what": what,
         "quick": quick,
         "rows": rows,
         "claims": [vars(one) for one in claims],
         "failed": failed,
+        "older_than_the_code": older,
         "records": str(place),
         "report": str(page),
         "seconds": console.elapsed(),

@@ -81,6 +81,22 @@ _ENTRIES = (
     _douban("douban", "Douban films"),
     _douban("douban-book", "Douban books"),
     Entry(
+        "netflix-sample",
+        "a published sample of the Netflix prize: five stars only, 32,450 users × 8,432 films",
+        manual="make a table (user,item) of a sample of the Netflix prize data",
+    ),
+    Entry(
+        "gowalla",
+        "Gowalla check-ins as graph recommenders split them: 29,858 users × 40,981 places",
+        manual="get train.txt and test.txt of a graph recommender's repository, as a table (user,item,split)",
+    ),
+    Entry(
+        "lastfm-2k",
+        "Last.fm plays (HetRec 2011): 1,892 users × 17,632 artists",
+        manual="get hetrec2011-lastfm-2k from GroupLens, and its user_artists.dat as a table "
+        "(user,item,rating)",
+    ),
+    Entry(
         "netflix",
         "Netflix prize: 480,189 users × 17,770 films, 100 million ratings",
         manual="get the Netflix prize data (combined_data_*.txt and movie_titles.csv) from Kaggle",

@@ -23,7 +23,7 @@ _FILES = {
     "ablation": "ablation",
     "selection": "model_selection",
     "statistics": "statistics",
-    "augmentation": "scaling",
+    "augmentation": "augmentation",
     "deanonymise-noise": "deanonymise",
     "deanonymise-reveal": "deanonymise",
     "leakage": "leakage",

@@ -19,6 +19,7 @@ GENERATED = "ar-cf"
 HEURISTICS = ("interaction-rns", "user-rns", "head-user", "svp-cf")
 LEARNT = (DISTILLED, GENERATED)  # sources whose users are made step by step
 DEFAULT_MODE = "discrete"
+PUBLISHED_KIND = f"{DISTILLED}-published"  # the name of a summary of the paper's own kind
 TARGETS = "own"  # as in the paper: a summary is trained on what users have, not on what others predict
 # Models whose fit has no chance in it: one seed says everything.
 CLOSED_FORM = ("infinite-ae", "infinite-ae-plus", "ease", "poprec", "bias-only")

@@ -7,6 +7,7 @@ After each period the model is updated and measured on the next one (`splits.ahe
     fine-tune    the period alone; goes on from the last model (not in the paper: what exemplars must beat)
     ader         as fine-tune, with exemplars chosen by herding and replayed with ADER's loss
     distill-cf   as ader, but the exemplars are a summary that Distill-CF carries on from period to period
+    distill-cf-data   the same summary, in the training data beside the period's users; else as fine-tune
 
 Both kinds of exemplars have exactly as many interactions. A tenth of the period's interactions decides when
 training stops, in the same way for every strategy.
@@ -15,8 +16,7 @@ training stops, in the same way for every strategy.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.checkpoints import CheckpointedLoop
-from infrec.data import Interactions, datasets
-from infrec.errors import DataError
+from infrec.data import Interactions
 from infrec.paper.cells import TARGETS, Cell
 from infrec.paper.records import SPLIT_SEED, figures, plain
+from infrec.paper.timeline import active, beside, cut, in_rows, timeline, together
 from infrec.progress import Progress, Stopwatch
 from infrec.randomness import generator
-from infrec.splits import ahead, hide, periods
+from infrec.splits import ahead, hide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from infrec.models.batches import PaddedSizes
     from infrec.paper.ader import UpdatedMVAE
 
-STRATEGIES = ("joint", "individual", "fine-tune", "ader", "distill-cf")
+INJECTED = "distill-cf-data"
+STRATEGIES = ("joint", "individual", "fine-tune", "ader", "distill-cf", INJECTED)
+REMEMBERING = ("ader", "distill-cf", INJECTED)
 FROM_THE_BEGINNING = ("joint", "individual")
 HIDDEN = 0.1  # of a period, to stop on
 ROOMS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # periods that a compiled function of `joint` is made for
@@ -57,45 +59,6 @@ class State:
     taught: NDArray[np.float32] | None = None
     summary: dict[str, Any] | None = None  # what is known of exemplars that were distilled
     measured: list[dict[str, Any]] = field(default_factory=list)
-
-
-# ---- the log in periods ----------------------------------------------------------------------------------
-@lru_cache(maxsize=2)
-def timeline(dataset: str) -> Interactions:
-    """The log with a time for everything.
-
-    ML-1M as prepared has no times across users. Its user ids run backwards in time, and most users rated in
-    one sitting: there the order is (−user, place in the user's own history).
-    """
-    log = replace(datasets.load(dataset), parts=None)
-    if log.time is None:
-        raise DataError(
-            f"{dataset} has no times; expected a time column to cut it into periods by: name another dataset."
-        )
-    if log.n_interactions and log.time.max() <= log.user_counts.max() and log.time.min() >= 0:
-        if Path(dataset).stem != "ml-1m":
-            raise DataError(
-                f"the times of {dataset} are places in each user's own history; expected times that can be "
-                "compared across users."
-            )
-        backwards = np.repeat(np.arange(log.n_users)[::-1], log.user_counts)
-        log = replace(log, time=backwards * (int(log.time.max()) + 1) + log.time)
-    return log
-
-
-@lru_cache(maxsize=2)
-def cut(dataset: str, count: int) -> tuple[Interactions, ...]:
-    return tuple(periods(timeline(dataset), count))
-
-
-def active(log: Interactions) -> Interactions:
-    """Without the users who have nothing in it."""
-    return log.select_users(np.flatnonzero(log.user_counts))
-
-
-def together(logs: tuple[Interactions, ...]) -> Interactions:
-    """Several periods as one log of the same users and items; nobody has the same item in two."""
-    return logs[0].with_matrix(sp.csr_array(sum(log.matrix for log in logs)))
 
 
 # ---- a cell ----------------------------------------------------------------------------------------------
@@ -125,7 +88,7 @@ def run(
         "items": log.n_items,
         "interactions": log.n_interactions,
         "periods": len(logs),
-        "budget": budget if settings["strategy"] in ("ader", "distill-cf") else 0,
+        "budget": budget if settings["strategy"] in REMEMBERING else 0,
     }
     head = {"model": cell.fits[0].model, "settings": dict(cell.fits[0].settings)}
     return about, [{**head, **means(walk.state.measured), "periods": walk.state.measured}]
@@ -195,11 +158,13 @@ class Walk:
         if self.strategy == "joint" and at:
             past = together(self.logs[:at])
             rows = past.users.positions(shown.users.ids)
-            fit_on = active(past.with_matrix(past.matrix + _in_rows(shown.matrix, rows, past.matrix.shape)))
+            fit_on = active(past.with_matrix(past.matrix + in_rows(shown.matrix, rows, past.matrix.shape)))
             context = shown.matrix.maximum(past.matrix[rows])
+        if self.strategy == INJECTED and state.exemplars is not None:
+            fit_on = beside(shown, state.exemplars)
         before, known = state.known, state.known | (fit_on.item_counts > 0)
         carried = self.strategy not in FROM_THE_BEGINNING and bool(state.parameters)
-        replays = carried and state.exemplars is not None and state.taught is not None
+        replays = carried and self.strategy != INJECTED and state.taught is not None
         held = int(state.exemplars.sum()) if replays and state.exemplars is not None else 0
         weight = adaptive_weight(int(before.sum()), int(known.sum()), held, fit_on.n_interactions)
         memory = Memory(
@@ -216,8 +181,11 @@ class Walk:
         model = UpdatedMVAE(**{"seed": self.cell.seed, **dict(fit.settings)}).with_memory(memory)
         with self.watch("train"):
             training = model.training(fit_on)
+            if not training.fixed:  # records without these settings are of less patient updates
+                training.patience = self.settings.get("patience", training.patience)
+                training.epochs = self.settings.get("most_epochs", training.epochs)
             validate = None if training.fixed else early_stopping(shown, hidden, context)
-            training.run(None, validate, self.progress)
+            self.training = training.run(None, validate, self.progress)
         self.model: UpdatedMVAE = training.best
         self.epochs, self.validation = training.best_epoch or training.epoch, training.best_score
         state.known, state.parameters = known, training.best_parameters
@@ -232,7 +200,12 @@ class Walk:
             count = min(next(n for n in (*ROOMS, at + 1) if n > at), len(self.logs) - 1)
             return PaddedSizes.for_all([active(together(self.logs[:count]))])
         if self.room is None:
-            self.room = PaddedSizes.for_all([active(log) for log in self.logs[:-1]])
+            room = PaddedSizes.for_all([active(log) for log in self.logs[:-1]])
+            if self.strategy == INJECTED:  # its users stand beside the period's
+                summary = max(1, round(room.users * self.budget / max(1, room.interactions)))
+                more = {"users": room.users + 2 * summary, "interactions": room.interactions + self.budget}
+                room = room._replace(**more)
+            self.room = room
         return self.room
 
     # ---- exemplars ---------------------------------------------------------------------------------------
@@ -241,7 +214,7 @@ class Walk:
         state = self.state
         if self.strategy == "ader":
             state.exemplars = self._herded(new)
-        elif self.strategy == "distill-cf":
+        elif self.strategy in ("distill-cf", INJECTED):
             state.exemplars = self._distilled(new)
         if state.exemplars is not None:
             state.taught = self.model.probabilities(state.exemplars)
@@ -320,8 +293,3 @@ class Walk:
             taught=arrays.get("taught"),
             **artifact.manifest["state"],
         )
-
-
-def _in_rows(matrix: sp.csr_array, rows: NDArray[np.int64], shape: tuple[int, int]) -> sp.csr_array:
-    coo = matrix.tocoo()
-    return sp.csr_array((coo.data, (rows[coo.row], coo.col)), shape=shape)

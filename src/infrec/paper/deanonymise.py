@@ -22,9 +22,10 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
-from infrec.paper.experiment import Experiment, Judged, Plan, claimed
+from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.noise import flip
 from infrec.paper.results import Results, Row, pivot, point, series, value
+from infrec.paper.verdicts import Answer, estimate, every, margin
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.report.document import Figure, Panel, Table, Value
@@ -161,39 +162,46 @@ def found(here: Results, source: str, level: Level, metric: str = IDENTIFIED) ->
     return here.rows.get(source=release, label=level.label, model=model, metric=metric)
 
 
-@claimed("Nobody is re-identified from a distilled release, even without noise")
-def whatever_the_noise(here: Results) -> Judged:
-    parts, worst = [], []
-    for source in RELEASES[1:]:
-        shares = [row.value for level in NOISES if (row := found(here, source, level)) is not None]
-        if shares:
-            worst.append(max(shares))
-            parts.append(f"{label(source)} {shares[0]:.2f} % without noise, at most {worst[-1]:.2f} %")
-    return (max(worst) <= NOBODY, "; ".join(parts)) if parts else None
+@claimed_of_summaries("Nobody is re-identified from a distilled release, even without noise")
+def whatever_the_noise(here: Results, source: str) -> Judged:
+    rows = [row for level in NOISES if (row := found(here, source, level)) is not None]
+    if not rows:
+        return None
+    figures = f"{rows[0].value:.2f} % without noise, at most {max(row.value for row in rows):.2f} %"
+    return every(map(nobody, rows)), figures
+
+
+def nobody(row: Row) -> Answer:
+    """Whether at most so few are re-identified that it is nobody in particular."""
+    return estimate(lambda share: NOBODY - share, row).answer
 
 
 @claimed("From a sampled release, fewer users are re-identified the noisier the attacker's copy is")
 def less_with_noise(here: Results) -> Judged:
-    rows = [(level.noise, found(here, SAMPLED, level)) for level in NOISES]
-    shares = [(noise, row.value) for noise, row in rows if row is not None]
-    if len(shares) < 2:
+    rows = [row for level in NOISES if (row := found(here, SAMPLED, level)) is not None]
+    levels = [level.noise for level in NOISES if found(here, SAMPLED, level) is not None]
+    if len(rows) < 2:
         return None
-    falls = all(one >= other for (_, one), (_, other) in pairwise(shares))
-    lines = ", ".join(f"{share:.1f} % at {noise:g} %" for noise, share in shares)
-    return falls and shares[0][1] > shares[-1][1], lines
+    rises = [False for one, other in pairwise(rows) if margin(one, other) is False]
+    lines = ", ".join(f"{row.value:.1f} % at {noise:g} %" for noise, row in zip(levels, rows, strict=True))
+    return every((margin(rows[0], rows[-1]), *rises)), lines
 
 
-@claimed("Nobody is re-identified from a distilled release, while a sampled one gives nearly everybody away")
-def nothing_against_everybody(here: Results) -> Judged:
+@claimed_of_summaries(
+    "Nobody is re-identified from a distilled release, while a sampled one gives nearly everybody away"
+)
+def nothing_against_everybody(here: Results, source: str) -> Judged:
     level = SHARES[-1]
-    there = {source: row.value for source in RELEASES if (row := found(here, source, level)) is not None}
-    if SAMPLED not in there or len(there) < 2:
+    sampled, own = (found(here, release, level) for release in (SAMPLED, source))
+    if sampled is None or own is None:
         return None
-    parts = [f"{label(source)} {share:.2f} %" for source, share in there.items()]
     popular = found(here, "poprec", level)
     alone = f"; popularity alone would name the missing items of {popular.value:.2f} %" if popular else ""
-    nobody = all(share <= NOBODY for source, share in there.items() if source != SAMPLED)
-    return nobody and there[SAMPLED] >= NEARLY_EVERYBODY, f"with {level.label}: {', '.join(parts)}{alone}"
+    everybody = estimate(lambda share: share - NEARLY_EVERYBODY, sampled).answer
+    figures = (
+        f"with {level.label}: {label(SAMPLED)} {sampled.value:.2f} %, distilled {own.value:.2f} %{alone}"
+    )
+    return every((everybody, nobody(own))), figures
 
 
 # ---- figures and tables ----------------------------------------------------------------------------------
@@ -273,7 +281,6 @@ DEANONYMISE_NOISE = Experiment(
     ),
     tables=partial(tables, (EVERYTHING, *NOISES)),
     notes=NOTES,
-    datasets=("ml-1m", "magazine", "douban"),
 )
 DEANONYMISE_REVEAL = Experiment(
     name="deanonymise-reveal",
@@ -292,5 +299,4 @@ DEANONYMISE_REVEAL = Experiment(
     ),
     tables=partial(tables, SHARES),
     notes=NOTES,
-    datasets=("ml-1m", "magazine", "douban"),
 )

@@ -9,12 +9,15 @@ from infrec.paper.cells import Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed
 from infrec.paper.published import METRICS
 from infrec.paper.results import Results, Row, Rows, by_metric
+from infrec.paper.verdicts import Answer, every, margin, most
 from infrec.report.document import Figure, Panel, Point, Series, Table
 
 DEPTHS = (1, 2, 3, 4, 5, 6)
 QUICK_DEPTHS = (1, 2, 4)
-# Each depth chooses its own λ, from the paper's grid and some between: the best λ falls with the depth.
-REG = (0.5, 1, 2, 5, 10, 20, 50, 100)
+SHALLOW = 2  # layers at most
+# Each depth chooses its own λ, from a grid as fine for every depth: the best λ falls with the depth, and a
+# coarse grid favours the depths whose best λ happens to lie on it.
+REG = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4, 5, 7, 10, 14, 20, 28, 40, 50, 70, 100)
 
 
 def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
@@ -32,27 +35,30 @@ def by_depth(here: Results, metric: str) -> list[Row]:
 
 @claimed("∞-AE tends to get worse with depth; one or two layers are generally best")
 def deeper_is_worse(here: Results) -> Judged:
-    best_at, falls, parts = [], [], []
+    """In most metrics the best one of at most two layers is above every deeper one."""
+    answers: list[Answer] = []
+    parts = []
     for metric in METRICS:
         own = by_depth(here, metric)
-        if len(own) < 2 or depth_of(own[0]) > 2:
+        shallow, deep = (
+            [row for row in own if (depth_of(row) <= SHALLOW) == which] for which in (True, False)
+        )
+        if not shallow or not deep:
             continue
-        first, *_, last = own
+        first, last = max(shallow, key=lambda row: row.value), deep[-1]
+        answers.append(every(margin(first, row) for row in deep))
         best = max(own, key=lambda row: row.value)
-        best_at.append(depth_of(best))
-        falls.append(last.value < max(row.value for row in own if depth_of(row) <= 2))
+        word = {True: "best beyond the intervals", None: "within the intervals", False: "behind"}[answers[-1]]
         parts.append(
-            f"{metric} best at {depth_of(best)} ({best}; {first} at {depth_of(first)}, {last} at "
-            f"{depth_of(last)})"
+            f"{metric} best at {depth_of(best)} ({best}), {first} at {depth_of(first)}, {last} at "
+            f"{depth_of(last)}: {word}"
         )
     if not parts:
         return None
-    shallow, most = sum(depth <= 2 for depth in best_at), len(parts) / 2
     counted = (
-        f"{shallow} of {len(parts)} metrics are best with one or two layers, {sum(falls)} are lower with the "
-        "most: "
+        f"one or two layers are best beyond the intervals in {answers.count(True)} of {len(answers)} metrics"
     )
-    return shallow > most and sum(falls) > most, counted + "; ".join(parts)
+    return most(answers), f"{counted}, behind in {answers.count(False)}: {'; '.join(parts)}"
 
 
 def figures(each: list[Results]) -> Iterator[Figure]:

@@ -12,13 +12,15 @@ from infrec.paper.cells import (
     CLOSED_FORM,
     DEFAULT_MODE,
     DISTILLED,
+    FULL,
+    PUBLISHED_KIND,
     TARGETS,
     Cell,
     Data,
     Fit,
     pairs,
 )
-from infrec.report.document import Claim, Figure, Findings, Table, claim
+from infrec.report.document import UNTESTABLE, Claim, Figure, Findings, Table, Verdict, verdict_of
 
 if TYPE_CHECKING:
     from infrec.paper.results import Results
@@ -29,6 +31,12 @@ BUDGETS = (50, 100, 200, 500, 1000, 2000)
 QUICK_BUDGETS = (25, 100)
 QUICK_STEPS = {"steps": 24, "validate_every": 8}
 QUICK_EPOCHS = 5
+WHOLE = Data()  # the whole log, as it is
+# λ for samples, summaries and noise: the models' own grids, and more on both sides.
+WIDE: Mapping[str, tuple[float, ...]] = {
+    "ease": (0.01, 0.1, 1, 10, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 100000, 300000, 1000000),
+    "infinite-ae": (0, 0.2, 1, 5, 20, 50, 100, 200, 500, 1000, 3000, 10000),
+}
 
 
 @dataclass(frozen=True)
@@ -50,13 +58,17 @@ class Plan:
         wanted, users = QUICK_BUDGETS if self.quick else of, self.users[dataset]
         return [budget for budget in wanted if budget < users] or [max(2, users // 4)]
 
-    def fit(self, dataset: str, model: str, *, whole: bool = True) -> Fit:
+    def fit(self, dataset: str, model: str, data: Data = WHOLE) -> Fit:
         """A model with its committed settings; one in closed form chooses on validation each time.
 
-        whole: it is fitted on all users. On fewer, an epoch is shorter: how many there are is decided anew.
+        data: what it is fitted on. λ of a sample, of a summary or under noise lies elsewhere than that of the
+        whole log, so its grid is wider; ∞-AE has on a summary the grid that the summary brings. On fewer
+        users than all, an epoch is shorter: how many there are is decided anew.
         """
+        whole = data.source == FULL
         if model in CHOSEN_ANEW:
-            return Fit(model)
+            own = data == WHOLE or (model == "infinite-ae" and data.source == DISTILLED)
+            return Fit(model) if own or model not in WIDE else Fit(model, space=pairs(reg=WIDE[model]))
         if self.search is not None and whole:
             return Fit(model, search=self.search)
         chosen = {key: v for key, v in self.selected(dataset, model).items() if whole or key != "epochs"}
@@ -86,26 +98,51 @@ def unusual(settings: Mapping[str, object]) -> dict[str, object]:
 
 # ---- experiments ------------------------------------------------------------------------------------------
 BEYOND = "beyond the paper"  # the source of an experiment whose claims are ours
-EVERY_DATASET = ("ml-1m", "magazine", "douban-book", "douban", "netflix")
-# Whether a claim holds (None: undecided), and the figures that say so; None where nothing is measured yet.
-Judged = tuple[bool | None, str] | None
+# In the order of pages: the paper's first, then others. An experiment runs on those of `EVERY_DATASET` that
+# are found, and on any that is named.
+EVERY_DATASET = ("magazine", "ml-1m", "douban", "netflix", "netflix-sample", "douban-book")
+KNOWN_DATASETS = (*EVERY_DATASET, "lastfm-2k", "gowalla")
+# Whether a claim holds (None: undecided within the intervals), and the figures that say so; or why it cannot
+# be tested; or None where nothing is measured yet.
+Judged = tuple[bool | None, str] | str | None
 
 
 @dataclass(frozen=True)
 class Claimed:
-    """A claim in words, and the function that judges it by the results on one dataset."""
+    """A claim in words, and the function that judges it by the results on one dataset.
+
+    of_summaries: it is about summaries, and is judged on the paper's own kind and on ours.
+    """
 
     text: str
-    judge: Callable[[Results], Judged]
+    judge: Callable[..., Judged]
+    of_summaries: bool = False
 
     def on(self, here: Results) -> Claim:
-        holds, figures = self.judge(here) or (None, "nothing measured yet")
-        return claim(self.text, here.dataset, holds, f"{figures}.")
+        if not self.of_summaries:
+            verdict, figures = _outcome(self.judge(here))
+            return Claim(self.text, here.dataset, verdict, f"{figures}.")
+        verdict, figures = _outcome(self.judge(here, PUBLISHED_KIND))
+        ours, ours_figures = _outcome(self.judge(here, DISTILLED))
+        words = f"As published: {figures}. Ours: {ours_figures}."
+        return Claim(self.text, here.dataset, verdict, words, ours)
+
+
+def _outcome(judged: Judged) -> tuple[Verdict, str]:
+    if judged is None or isinstance(judged, str):
+        return UNTESTABLE, judged or "nothing measured yet"
+    answer, figures = judged
+    return verdict_of(answer), figures
 
 
 def claimed(text: str) -> Callable[[Callable[[Results], Judged]], Claimed]:
     """Turns the function below it into the claim of these words."""
     return partial(Claimed, text)
+
+
+def claimed_of_summaries(text: str) -> Callable[[Callable[[Results, str], Judged]], Claimed]:
+    """Turns the function below it, of results and a kind of summaries, into the claim of these words."""
+    return partial(Claimed, text, of_summaries=True)
 
 
 @dataclass(frozen=True)
@@ -127,7 +164,7 @@ class Experiment:
     figures: Callable[[list[Results]], Iterable[Figure]] = lambda each: ()
     tables: Callable[[list[Results]], Iterable[Table]] = lambda each: ()
     notes: Sequence[str] = ()
-    datasets: tuple[str, ...] = ("ml-1m", "magazine", "douban-book")
+    datasets: tuple[str, ...] = EVERY_DATASET
     seeds: int = 3
     rows: Callable[[Results], list[dict[str, Any]]] = lambda results: [row.as_dict() for row in results.rows]
     shown: Callable[[Results], bool] = lambda here: True

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, hypot
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from infrec.paper.cells import FULL, Cell, Data, Fit, pairs
 from infrec.paper.experiment import BEYOND, Experiment, Judged, Plan, claimed
 from infrec.paper.results import HR, Results
+from infrec.paper.verdicts import Estimate, every
 from infrec.report.document import Figure, Panel, Point, Series, Table, Value
 from infrec.report.numbers import number
 
@@ -18,6 +19,7 @@ USERS = 500
 DELTA = 1e-6
 # ε → noise multiplier at δ = 1e-6 (dp-accounting 0.6.0; a test asks it again)
 NOISE = {8: 0.6536, 3: 1.5455, 1: 4.2290}
+GUESSED = 0.02  # twice what guessing recognises at 1 % false positives
 KNOWN = 16  # items that the attacker of the table knows
 SAMPLE = "500 real users"
 REAL_ROWS, NOISE_START = "as published, from real rows", "as published, from noise"
@@ -141,36 +143,39 @@ def releases(here: Results, *, attacked: bool = True) -> dict[str, Release]:
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
-@claimed(
-    "the default summary links and recognises members at most twice as often as the control, as far as the "
-    "intervals tell"
-)
+@claimed("the default summary links and recognises members at most twice as often as the control")
 def default_is_safe(here: Results) -> Judged:
+    """Proved by the intervals: that they do not prove the opposite is not enough."""
     release = releases(here).get(DISCRETE)
     attack, control = release.linked if release else (None, None)
     who, _ = release.recognised if release else (None, "")
     if attack is None or control is None or who is None:
-        return None, "not measured yet, or the control is too small"
-    # A rate that the control could have as well, by its interval, is no excess.
-    fine = attack.low <= max(2 * control.value, control.high)
-    return fine and who.low <= 0.02, f"linked {attack}, control {control}; recognised {who}"
+        return "not measured yet, or the control is too small"
+    # An attack's high end against the control's low end, and the other way round, as independent errors.
+    spare = 2 * control.value - attack.value
+    worse, better = (hypot(attack.high - attack.value, 2 * (control.value - control.low)),
+                     hypot(attack.value - attack.low, 2 * (control.high - control.value)))  # fmt: skip
+    linked = Estimate(spare, spare - worse, spare + better).answer
+    recognised = Estimate(GUESSED - who.value, GUESSED - who.high, GUESSED - who.low).answer
+    return every((linked, recognised)), f"linked {attack}, control {control}; recognised {who}"
 
 
 @claimed("with ε = 8 a summary is worth clearly more than popularity released under the same ε and δ")
 def worth_more(here: Results) -> Judged:
-    every = releases(here, attacked=False)
-    if GUARDED[8] not in every or POPULAR[8] not in every:
-        return None, "not measured yet"
-    ours, theirs = every[GUARDED[8]].quality(), every[POPULAR[8]].quality()
-    return ours.low > theirs.high, f"{HR} {number(HR, ours.value)} against {number(HR, theirs.value)}"
+    releases_by_name = releases(here, attacked=False)
+    if GUARDED[8] not in releases_by_name or POPULAR[8] not in releases_by_name:
+        return "not measured yet"
+    ours, theirs = (releases_by_name[name].quality() for name in (GUARDED[8], POPULAR[8]))
+    answer = True if ours.low > theirs.high else False if ours.high < theirs.low else None
+    return answer, f"{HR} {number(HR, ours.value)} against {number(HR, theirs.value)}"
 
 
 @claimed("no attack proves a larger ε than the one that is claimed")
 def within_the_bound(here: Results) -> Judged:
-    every = releases(here)
-    proved = {epsilon: every[name].bound for epsilon, name in GUARDED.items() if name in every}
+    by_name = releases(here)
+    proved = {epsilon: by_name[name].bound for epsilon, name in GUARDED.items() if name in by_name}
     if not proved:
-        return None, "not measured yet"
+        return "not measured yet"
     figures = "; ".join(f"ε = {epsilon}: proves {bound:.2f}" for epsilon, bound in proved.items())
     return all(bound <= epsilon for epsilon, bound in proved.items()), figures
 

@@ -24,13 +24,13 @@ from infrec import artifacts
 from infrec.data import Interactions, Summary, Vocabulary, datasets
 from infrec.errors import InfrecError
 from infrec.metrics import co_occurrence_agreement, popularity_distance
-from infrec.paper import continual_strategies, deanonymise
+from infrec.paper import code, continual_strategies, deanonymise
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
 from infrec.paper.noise import flip
-from infrec.paper.records import LOOK, SPLIT_SEED, Record, environment, figures, plain
+from infrec.paper.records import LOOK, SPLIT_SEED, Record, environment, figures, groups, plain
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.randomness import generator
-from infrec.splits import Split, holdout, set_aside
+from infrec.splits import Split, hide, holdout, set_aside
 
 if TYPE_CHECKING:
     from infrec.evaluation import Evaluation
@@ -43,8 +43,15 @@ ASIDE = 0.1  # of the users: the control of attacks
 
 @lru_cache(maxsize=2)
 def load(dataset: str) -> Split:
-    """The split of a dataset, by name or path: its own where it brings one."""
-    return holdout(datasets.load(dataset), seed=SPLIT_SEED)
+    """The split of a dataset, by name or path: its own where it brings one.
+
+    One without a validation part (gowalla's) gets a tenth of each user's train part for it.
+    """
+    split = holdout(datasets.load(dataset), seed=SPLIT_SEED)
+    if split.val.n_interactions:
+        return split
+    train, validation = hide(split.train, seed=SPLIT_SEED)
+    return Split(train, validation, split.test, f"{split.name}, validation from train (seed {SPLIT_SEED})")
 
 
 @lru_cache(maxsize=1)
@@ -67,6 +74,7 @@ def measure_cell(cell: Cell, folder: Path, progress: Progress = silent) -> Recor
             "measured": measured,
             "seconds": {**watch.seconds, "total": time.perf_counter() - began},
             **environment(),
+            "code": code.stamp(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **({LOOK: True} if cell.quick_look else {}),
         }
@@ -186,12 +194,14 @@ def _measure(
             raise
         return [{**head, "error": str(failure)}]
     selected = fitted.selected
-    out = [{**head, "selected": selected, "tried": tried, **figures(evaluation), "seconds": watch.seconds}]
+    own = {**figures(evaluation), "groups": groups(evaluation)}
+    out = [{**head, "selected": selected, "tried": tried, **own, "seconds": watch.seconds}]
     if "coldness" in cell.beyond:
         out[0]["strata"] = _strata(evaluation)
     if "noisy histories" in cell.beyond and cell.data.noise:
         again = evaluate(fitted, inside, seed=SPLIT_SEED)
-        out.append({**head, "histories": "noisy", "selected": selected, **figures(again)})
+        noisy_figures = {**figures(again), "groups": groups(again)}
+        out.append({**head, "histories": "noisy", "selected": selected, **noisy_figures})
     return out
 
 

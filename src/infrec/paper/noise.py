@@ -5,7 +5,7 @@ What does EASE lose when noisy data is sampled? How do ∞-AE and EASE do on it,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import fmean
 
@@ -15,10 +15,11 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.paper import scaling
-from infrec.paper.cells import DISTILLED, FULL, HEURISTICS, Cell, Data
-from infrec.paper.experiment import Experiment, Judged, Plan, claimed
+from infrec.paper.cells import DEFAULT_MODE, DISTILLED, FULL, HEURISTICS, PUBLISHED_KIND, Cell, Data
+from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.results import HR, MAIN_AND_ALL, Results, Row, Rows, axis, pivot, series, value
-from infrec.paper.table1 import CORE
+from infrec.paper.table1 import CORE, USERS
+from infrec.paper.verdicts import Answer, Estimate, Statistic, estimate, every, margin, some
 from infrec.randomness import generator
 from infrec.report.document import Figure, Panel, Point, Table
 from infrec.report.numbers import label, signed
@@ -29,6 +30,8 @@ QUICK_LEVELS = (0.0, 1.0, 5.0)
 MOST = LEVELS[-1]
 BUDGETS = (100, 500)
 SCALED = ("user-rns", DISTILLED)
+MODES = ("published", DEFAULT_MODE)  # a quick look leaves the first out
+SUMMARIES = (PUBLISHED_KIND, DISTILLED)
 AGAIN = ("noisy histories",)
 NOTES = (
     "The noise flips exactly that share of all items for every user of the train part, before "
@@ -76,12 +79,13 @@ def varied(
     for noise in QUICK_LEVELS if plan.quick else LEVELS:
         again = AGAIN if noise else ()
         for model in models:
-            fit = (plan.fit(dataset, model),)
-            yield Cell(dataset, 0, Data(noise=noise), fit, again or CORE)
+            whole = Data(noise=noise)
+            yield Cell(dataset, 0, whole, (plan.fit(dataset, model, whole),), again or CORE)
             for users in budgets:
-                for source in samplers:
-                    yield Cell(dataset, 0, Data(source, users, noise), fit, again)
-                yield Cell(dataset, 0, plan.distilled(users, noise=noise), fit, again)
+                sources = [Data(source, users, noise) for source in samplers]
+                summaries = [plan.distilled(users, mode, noise) for mode in MODES[plan.quick :]]
+                for data in (*sources, *summaries):
+                    yield Cell(dataset, 0, data, (plan.fit(dataset, model, data),), again)
 
 
 def clean(here: Results) -> Rows:
@@ -146,7 +150,7 @@ def drop_panel(here: Results, users: int, metric: str) -> Panel:
     full = rows.get(source=FULL, noise=0.0)
     points: dict[str, list[Point]] = {}
     if full is not None:
-        for source in (*HEURISTICS, DISTILLED, FULL):
+        for source in (*HEURISTICS, *SUMMARIES, FULL):
             own = rows.where(source=source).by("noise")
             points[source] = [
                 Point(row.noise, drop(row.value, full), drop(row.high, full), drop(row.low, full), row.seeds)
@@ -158,73 +162,111 @@ def drop_panel(here: Results, users: int, metric: str) -> Panel:
 
 @claimed("Sampling noisy data compounds the loss of sampling and the loss of noise")
 def compounds(here: Results) -> Judged:
+    """With most noise, every sample is below the same sample without noise and below all users with it."""
     rows = clean(here).where(metric=HR)
     noise = max(rows.every("noise"), default=0.0)
     full, noisy_full = rows.get(source=FULL, noise=0.0), rows.get(source=FULL, noise=noise)
     if full is None or noisy_full is None or not noise:
         return None
-    worse, parts = [], []
+    answers: list[Answer] = []
+    parts = []
     for source in HEURISTICS:
         for users in rows.where(source=source).every("users"):
             both, alone = (rows.get(source=source, users=users, noise=level) for level in (noise, 0.0))
             if both is not None and alone is not None:
                 either = max(drop(alone.value, full), drop(noisy_full.value, full))
-                worse.append(drop(both.value, full) > either)
+                answers.append(every((margin(alone, both), margin(noisy_full, both))))
                 parts.append(f"{label(source)} {users}: {drop(both.value, full):.1f} against {either:.1f}")
-    if not worse:
+    if not answers:
         return None
-    return all(worse), (
-        f"{sum(worse)} of {len(worse)} samples lose more; drop in {HR} (%) with {noise:g} % noise and "
-        f"sampling, against the larger of either alone: {'; '.join(parts)}"
+    return every(answers), (
+        f"{answers.count(True)} of {len(answers)} samples lose more beyond the intervals, "
+        f"{answers.count(False)} less; drop in {HR} (%) with {noise:g} % noise and sampling, against the "
+        f"larger of either alone: {'; '.join(parts)}"
     )
 
 
-Leads = dict[int, list[tuple[float, float]]]  # number of users → (noise, lead)
+Leads = dict[int, list[tuple[float, Estimate]]]  # number of users → (noise, lead)
 
 
-def leads(here: Results, source: str, lead: Callable[[float, list[float]], float]) -> Leads:
-    """How far a source is ahead of the samplers. lead: of its value over theirs. Empty without any noise."""
-    rows, out = clean(here).where(metric=HR), Leads()
+def leads(here: Results, source: str, lead: Statistic) -> Leads:
+    """How far a source is ahead of the samplers. lead: of its value and theirs. Empty without any noise."""
+    out = Leads()
+    for own, rivals in beside_samplers(here, source):
+        out.setdefault(own.users, []).append((own.noise, estimate(lead, own, *rivals)))
+    return out if any(len(of_users) > 1 for of_users in out.values()) else {}
+
+
+def beside_samplers(here: Results, source: str) -> Iterator[tuple[Row, Rows]]:
+    """Each row of a source, by noise and users, and those of the samplers there."""
+    rows = clean(here).where(metric=HR)
     others = rows.where(source=tuple(rival for rival in HEURISTICS if rival != source))
     for own in rows.where(source=source).by("noise").by("users"):
         if rivals := others.where(users=own.users, noise=own.noise):
-            gain = lead(own.value, [row.value for row in rivals])
-            out.setdefault(own.users, []).append((own.noise, gain))
-    return out if any(len(of_users) > 1 for of_users in out.values()) else {}
+            yield own, rivals
+
+
+def growths(here: Results, source: str, lead: Statistic) -> dict[int, Estimate]:
+    """By number of users: the lead with most noise minus that with least."""
+    ends: dict[int, list[tuple[Row, Rows]]] = {}
+    for own, rivals in beside_samplers(here, source):
+        ends.setdefault(own.users, []).append((own, rivals))
+    out = {}
+    for users, of_users in ends.items():
+        (least, few), (most, many) = of_users[0], of_users[-1]
+        rows, middle = (most, *many, least, *few), 1 + len(many)
+        out[users] = estimate(partial(difference_of_leads, lead, middle), *rows)
+    return out
+
+
+def difference_of_leads(lead: Statistic, middle: int, *values: float) -> float:
+    """The lead among the values before the middle minus that among the others."""
+    return lead(*values[:middle]) - lead(*values[middle:])
+
+
+def over_best(own: float, *rivals: float) -> float:
+    return own - max(rivals)
+
+
+def over_mean(own: float, *rivals: float) -> float:
+    """In percent of the rivals' mean."""
+    mean = fmean(rivals)
+    return 100 * (own - mean) / mean if mean else 0.0
 
 
 def written(leads: Leads, digits: int, unit: str) -> str:
     return "; ".join(
-        f"{users} users: " + ", ".join(f"{signed(gap, digits)}{unit} at {noise:g} %" for noise, gap in gaps)
+        f"{users} users: "
+        + ", ".join(f"{signed(gap.value, digits)}{unit} at {noise:g} %" for noise, gap in gaps)
         for users, gaps in leads.items()
     )
 
 
-@claimed(
+@claimed_of_summaries(
     "Distill-CF has the best trade-off between noise, sampling and quality, and its lead grows with noise"
 )
-def best_trade_off(here: Results) -> Judged:
-    gaps = leads(here, DISTILLED, lambda own, rivals: own - max(rivals))
+def best_trade_off(here: Results, source: str) -> Judged:
+    gaps = leads(here, source, over_best)
     if not gaps:
         return None
-    best = all(gap > 0 for of_users in gaps.values() for _, gap in of_users)
-    grows = all(of_users[-1][1] > of_users[0][1] for of_users in gaps.values())
-    return best and grows, f"lead over the best sampler in {HR}: {written(gaps, 2, '')}"
+    best = every(gap.answer for of_users in gaps.values() for _, gap in of_users)
+    grows = every(one.answer for one in growths(here, source, over_best).values())
+    return every((best, grows)), f"lead over the best sampler in {HR}: {written(gaps, 2, '')}"
 
 
 @claimed("Head-user sampling gains on the other samplers with more noise and fewer users")
 def head_users(here: Results) -> Judged:
-    def over_mean(own: float, rivals: list[float]) -> float:
-        mean = fmean(rivals)
-        return 100 * (own - mean) / mean if mean else 0.0
-
     gains = leads(here, "head-user", over_mean)
     if not gains:
         return None
-    more_noise = all(of_users[-1][1] > of_users[0][1] for of_users in gains.values())
-    fewer_users = len(gains) < 2 or gains[min(gains)][-1][1] > gains[max(gains)][-1][1]
-    figures = f"{HR} relative to the other samplers' mean: {written(gains, 0, ' %')}"
-    return more_noise and fewer_users, figures
+    answers = [one.answer for one in growths(here, "head-user", over_mean).values()]
+    noisiest = [(own, rivals) for own, rivals in beside_samplers(here, "head-user") if own.noise]
+    if len(gains) > 1:
+        most = max(own.noise for own, _ in noisiest)
+        (few, of_few), *_, (many, of_many) = [each for each in noisiest if each[0].noise == most]
+        rows, middle = (few, *of_few, many, *of_many), 1 + len(of_few)
+        answers.append(estimate(partial(difference_of_leads, over_mean, middle), *rows).answer)
+    return every(answers), f"{HR} relative to the other samplers' mean: {written(gains, 0, ' %')}"
 
 
 # ---- ∞-AE and EASE by the number of users ------------------------------------------------------------------
@@ -253,46 +295,53 @@ def scaled_figures(each: list[Results]) -> Iterator[Figure]:
 
 @claimed("On all users, the gap between ∞-AE and EASE grows with noise")
 def gap_grows(here: Results) -> Judged:
-    """With most noise ∞-AE must lead, by more than anywhere, and noise must nowhere help EASE instead."""
-    rows, gaps = clean(here).where(metric=HR, source=FULL), []
+    """With most noise ∞-AE leads, by more than without; nowhere between is the gap below that without."""
+    rows = clean(here).where(metric=HR, source=FULL)
+    pairs: list[tuple[Row, Row]] = []
     for noise in rows.every("noise"):
         ours, ease = (rows.get(model=model, noise=noise) for model in MODELS)
         if ours is not None and ease is not None:
-            gaps.append((noise, ours.value - ease.value))
-    if len(gaps) < 2:
+            pairs.append((ours, ease))
+    if len(pairs) < 2:
         return None
-    (_, before), *rest = gaps
-    most = rest[-1][1]
-    rising = most > 0 and most > before and all(before <= gap <= most for _, gap in rest)
-    lines = ", ".join(f"{signed(gap, 2)} at {noise:g} %" for noise, gap in gaps)
-    return rising, f"∞-AE minus EASE in {HR}: {lines}"
+
+    def growth(of: tuple[Row, Row]) -> Answer:
+        return estimate(lambda a, b, c, d: (a - b) - (c - d), *of, *pairs[0]).answer
+
+    falls = [False for between in pairs[1:-1] if growth(between) is False]
+    answers = [margin(*pairs[-1]), growth(pairs[-1]), *falls]
+    lines = ", ".join(f"{signed(a.value - b.value, 2)} at {a.noise:g} %" for a, b in pairs)
+    return every(answers), f"∞-AE minus EASE in {HR}: {lines}"
 
 
-def distilled_ease(here: Results) -> tuple[Row | None, Rows]:
-    """EASE with most noise: on all users, and on the summaries by their size."""
+def distilled_ease(here: Results, source: str) -> tuple[Row | None, Rows]:
+    """EASE with most noise: on all users, and on the summaries of a kind by their size."""
     rows = clean(here).where(metric=HR, model="ease", noise=MOST)
-    return rows.get(source=FULL), rows.where(source=DISTILLED).by("users")
+    return rows.get(source=FULL), rows.where(source=source).by("users")
 
 
-@claimed(f"At {MOST:g} % noise, EASE on a tiny distilled summary is better than EASE on the full data")
-def small_beats_full(here: Results) -> Judged:
-    full, summaries = distilled_ease(here)
-    if full is None or not summaries:
-        return None, f"{MOST:g} % noise was not measured"
-    smallest = next((row for row in summaries if row.value > full.value), None)
-    shown = smallest or summaries.best
-    assert shown is not None
-    holds = smallest is not None and smallest.users <= 500
-    return holds, f"{HR} {shown} on {shown.users} distilled users, {full} on all"
+@claimed_of_summaries(
+    f"At {MOST:g} % noise, EASE on a tiny distilled summary is better than EASE on the full data"
+)
+def small_beats_full(here: Results, source: str) -> Judged:
+    full, summaries = distilled_ease(here, source)
+    tiny = summaries.where(users=lambda users: users <= USERS)
+    if full is None or not tiny or (best := tiny.best) is None:
+        return f"{MOST:g} % noise was not measured"
+    figures = f"{HR} {best} on {best.users} distilled users, {full} on all"
+    return some(margin(row, full) for row in tiny), figures
 
 
-@claimed(f"At {MOST:g} % noise, EASE is best on the smaller distilled summaries")
-def fewer_is_better(here: Results) -> Judged:
-    _, summaries = distilled_ease(here)
+@claimed_of_summaries(f"At {MOST:g} % noise, EASE is best on the smaller distilled summaries")
+def fewer_is_better(here: Results, source: str) -> Judged:
+    """Some summary of the smaller half is above each of the larger half."""
+    _, summaries = distilled_ease(here, source)
     if len(summaries) < 2:
-        return None, f"{MOST:g} % noise was not measured"
+        return f"{MOST:g} % noise was not measured"
+    middle = (len(summaries) + 1) // 2
     lines = ", ".join(f"{row} ({row.users})" for row in summaries)
-    return summaries.index(summaries.best) < len(summaries) / 2, f"{HR} by number of users: {lines}"
+    answer = some(every(margin(small, large) for large in summaries[middle:]) for small in summaries[:middle])
+    return answer, f"{HR} by number of users: {lines}"
 
 
 # ---- the two experiments -----------------------------------------------------------------------------------
@@ -306,7 +355,7 @@ NOISE_SAMPLERS = Experiment(
     ),
     claims=(compounds, best_trade_off, head_users),
     figures=sampled_figures,
-    tables=partial(tables, MODELS[1:], (*HEURISTICS, DISTILLED)),
+    tables=partial(tables, MODELS[1:], (*HEURISTICS, *SUMMARIES)),
     notes=NOTES,
 )
 NOISE_INFINITE_AE = Experiment(
@@ -317,6 +366,6 @@ NOISE_INFINITE_AE = Experiment(
     varied=lambda plan, dataset: varied(MODELS, SCALED[:1], plan.budgets(dataset), plan, dataset),
     claims=(gap_grows, small_beats_full, fewer_is_better),
     figures=scaled_figures,
-    tables=partial(tables, MODELS, SCALED),
+    tables=partial(tables, MODELS, (*SCALED, PUBLISHED_KIND)),
     notes=NOTES,
 )

@@ -15,8 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from infrec import __version__, drafts, machine
 from infrec.errors import ArtifactError
+from infrec.randomness import generator
 
 if TYPE_CHECKING:
     from infrec.evaluation import Evaluation
@@ -27,6 +30,8 @@ LOOK = "look"  # marks what only a quick look has asked for so far
 REQUIRED = ("cell", "configuration", "seed", "measured", "seconds", "device", "versions")
 SPLIT_SEED = 42  # the split and the negatives are the same for every seed: what varies is what is studied
 METRICS = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC", "coverage@10", "novelty@10")
+GROUPS = 50  # of users, the same for everything that is measured on a dataset: what pairs are compared by
+PAIRED = METRICS[:6]
 _LIBRARIES = ("infrec", "jax", "jaxlib", "optax", "numpy", "scipy")
 
 
@@ -154,3 +159,17 @@ def figures(evaluation: Evaluation) -> dict[str, Any]:
         "metrics": {name: metrics[name] for name in METRICS if name in metrics},
         "intervals": {name: list(intervals[name]) for name in METRICS if name in intervals},
     }
+
+
+def groups(evaluation: Evaluation) -> dict[str, list[float]]:
+    """The mean of each metric in each of a number of fixed groups of users, equal in size to within one.
+
+    Everything that is measured on a dataset has the same users in the same groups, so that two records can be
+    compared user by user, nearly, without a number for each user.
+    """
+    n = evaluation.n_users
+    count = min(GROUPS, n)
+    place = generator(SPLIT_SEED, "groups of users").permutation(n) % count
+    sizes = np.bincount(place, minlength=count)
+    values = {name: own for name, own in evaluation.contributions.items() if name in PAIRED}
+    return {name: (np.bincount(place, own, minlength=count) / sizes).tolist() for name, own in values.items()}

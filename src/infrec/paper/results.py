@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from infrec.paper import published
-from infrec.paper.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, Data, pairs
-from infrec.paper.experiment import QUICK_STEPS
+from infrec.paper.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, PUBLISHED_KIND, Data, pairs
+from infrec.paper.experiment import KNOWN_DATASETS, QUICK_STEPS
 from infrec.paper.published import METRICS
 from infrec.paper.records import LOOK, Record, Records
 from infrec.report import numbers
@@ -23,7 +23,8 @@ from infrec.report.numbers import STYLES, Style
 from infrec.samplers import SAMPLERS
 
 STYLES.update({name: Style(one.label, one.colour, one.marker) for name, one in SAMPLERS.items()})
-MAIN = f"{DISTILLED}-published"
+MAIN = PUBLISHED_KIND
+AT_EDGE = "λ at the edge"
 HR = "HR@10"  # decides claims, where nothing else is said
 MAIN_AND_ALL = (("", (HR,)), ("-all", METRICS))  # a main figure and the appendix's: suffix, metrics
 
@@ -34,7 +35,9 @@ class Row:
     """value: the mean over seeds. low, high: the 95 % interval over users, also a mean over seeds.
 
     least, most: over seeds. model: as Table 1 names its columns. users: what the model was fitted on.
-    settings: those of the model that the experiment fixed; making: those of the distillation.
+    settings: those of the model that the experiment fixed; making: those of the distillation. by_seed: the
+    value of each seed. groups: of each group of users (`records.groups`), where all seeds have them. edge:
+    with how many seeds λ was chosen at the edge of its grid.
     """
 
     dataset: str
@@ -54,6 +57,9 @@ class Row:
     making: str = ""
     histories: str = "clean"
     label: str = ""
+    by_seed: tuple[tuple[int, float], ...] = ()
+    groups: tuple[float, ...] = ()
+    edge: int = 0
 
     def __str__(self) -> str:
         return numbers.number(self.metric, self.value)
@@ -64,7 +70,8 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`: without what is not set."""
-        hidden = {name for name in ("settings", "making", "label") if not getattr(self, name)}
+        hidden = {name for name in ("settings", "making", "label", "edge") if not getattr(self, name)}
+        hidden |= {"by_seed", "groups"}
         hidden |= {"histories"} if self.histories == "clean" else set()
         return {name: value for name, value in vars(self).items() if name not in hidden}
 
@@ -153,8 +160,8 @@ class Results:
     def datasets(self) -> list[str]:
         """The datasets that have records, in the order of the paper's table, then the others."""
         there = {dataset_of(record) for record in self.records}
-        known = ["magazine", "ml-1m", "douban", "douban-book", "netflix"]
-        return [name for name in known if name in there] + sorted(there - set(known))
+        known = [name for name in KNOWN_DATASETS if name in there]
+        return known + sorted(there - set(known))
 
     def quick_datasets(self) -> list[str]:
         """The datasets of which there is only a quick look."""
@@ -221,7 +228,7 @@ def parts(records: Iterable[Record], of: Callable[[Record], Iterable[tuple[str, 
 
 def rows_of(records: Iterable[Record]) -> list[Row]:
     """One row for each thing measured and each metric: seeds are brought together."""
-    groups: dict[tuple[Any, ...], tuple[dict[str, Any], list[Mapping[str, Any]]]] = {}
+    groups: dict[tuple[Any, ...], tuple[dict[str, Any], list[_Measured]]] = {}
     for record in records:
         data, configuration = data_of(record), record["configuration"]
         quick = {*QUICK_STEPS, "epochs"} if configuration["quick"] else set()
@@ -244,20 +251,40 @@ def rows_of(records: Iterable[Record]) -> list[Row]:
                 "label": configuration["label"],
             }
             _, group = groups.setdefault(tuple(fields.values()), (fields, []))
-            if group and group[-1]["settings"] != measured["settings"]:
-                group.clear()  # other settings were committed since: the later ones alone count
-            group.append(measured)
+            spaces = {fit["model"]: fit["space"] for fit in configuration["fits"]}
+            asked = {"settings": measured["settings"], "space": spaces.get(measured["model"])}
+            if group and group[-1].asked != asked:
+                group.clear()  # other settings or grids were committed since: the later ones alone count
+            group.append(_Measured(configuration["seed"], asked, measured))
     return [row for fields, group in groups.values() for row in _rows(fields, group)]
 
 
-def _rows(fields: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+class _Measured(NamedTuple):
+    """The figures of a model in a record. asked: its settings and the values that were tried."""
+
+    seed: int
+    asked: Mapping[str, Any]
+    figures: Mapping[str, Any]
+
+
+def at_edge(measured: Mapping[str, Any]) -> bool:
+    """Whether λ was chosen at an end of the values that validation could judge."""
+    tried = measured.get("tried") or ()
+    judged = {one["settings"].get("reg") for one in tried if one["score"] is not None} - {None}
+    return len(judged) > 1 and measured["selected"].get("reg") in (min(judged), max(judged))
+
+
+def _rows(fields: Mapping[str, Any], group: Sequence[_Measured]) -> Iterator[Row]:
     at = fields["dataset"], column(fields["source"], fields["users"], fields["model"])
     plain = not fields["noise"] and not fields["label"] and fields["histories"] == "clean"
-    for metric in measured[0]["metrics"]:
-        each = [m for m in measured if m["metrics"].get(metric) is not None]
-        if not each:
+    edge = sum(at_edge(one.figures) for one in group)
+    for metric in group[0].figures["metrics"]:
+        there = [one for one in group if one.figures["metrics"].get(metric) is not None]
+        if not there:
             continue
+        each = [one.figures for one in there]
         values = [m["metrics"][metric] for m in each]
+        parts = [m.get("groups", {}).get(metric, ()) for m in each]
         bounds = [m["intervals"].get(metric) or (v, v) for m, v in zip(each, values, strict=True)]
         yield Row(
             **fields,
@@ -269,6 +296,9 @@ def _rows(fields: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) -> I
             most=max(values),
             seeds=len(values),
             paper=published.value(*at, metric) if plain and "depth" not in fields["settings"] else None,
+            by_seed=tuple((one.seed, value) for one, value in zip(there, values, strict=True)),
+            groups=tuple(map(fmean, zip(*parts, strict=True))) if all(parts) else (),
+            edge=edge,
         )
 
 
@@ -284,7 +314,8 @@ def value(metric: str, row: Row | None, *, paper: bool = False, best: float | No
     """
     if row is None:
         return Value(metric, None)
-    return Value(metric, row.value, row.low, row.high, row.paper if paper else None, row.value == best)
+    note = AT_EDGE if row.edge else ""
+    return Value(metric, row.value, row.low, row.high, row.paper if paper else None, row.value == best, note)
 
 
 def pivot(

@@ -88,14 +88,18 @@ def plan(
 
 
 def only(cells: Sequence[Cell], words: Sequence[str]) -> list[Cell]:
-    """The cells that have one of these tags: models, sources, numbers of users, noise (`5%`), labels."""
+    """The cells that have one of these tags: models, sources, numbers of users, noise (`5%`), labels.
+
+    A cell must have all tags of a word such as `full+ease`.
+    """
     if not words:
         return list(cells)
     known = sorted({tag for cell in cells for tag in cell.tags})
-    unknown = [word for word in words if word not in known]
+    wanted = [set(word.split("+")) for word in words]
+    unknown = sorted(set().union(*wanted) - set(known))
     if unknown:
         raise ConfigError(f"nothing in this grid is called {unknown[0]!r}; there is: {', '.join(known)}.")
-    return [cell for cell in cells if cell.tags & set(words)]
+    return [cell for cell in cells if any(each <= cell.tags for each in wanted)]
 
 
 # ---- running ----------------------------------------------------------------------------------------------

@@ -1,40 +1,56 @@
-"""Quality against the number of users a model is fitted on: of samples, of summaries, made by AR-CF.
+"""Quality against the number of users a model is fitted on: of samples and of summaries.
 
-Figure 1 (∞-AE), Figure 2 (EASE) and figures of the appendix (MVAE; EASE on augmented users).
+Figure 1 (∞-AE), Figure 2 (EASE) and a figure of the appendix (MVAE).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import log
 from statistics import fmean
 from typing import Any
 
-from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, HEURISTICS, Cell, Data, pairs
-from infrec.paper.experiment import EVERY_DATASET, QUICK_EPOCHS, Claimed, Experiment, Judged, Plan, claimed
+from infrec.paper.cells import (
+    CLOSED_FORM,
+    DISTILLED,
+    FULL,
+    GENERATED,
+    HEURISTICS,
+    PUBLISHED_KIND,
+    Cell,
+    Data,
+)
+from infrec.paper.experiment import (
+    Claimed,
+    Experiment,
+    Judged,
+    Plan,
+    claimed,
+    claimed_of_summaries,
+)
 from infrec.paper.published import METRICS
-from infrec.paper.results import HR, Results, Rows, axis, pivot, point, series, value
-from infrec.paper.table1 import CORE
+from infrec.paper.results import HR, Results, Row, Rows, axis, pivot, point, series, value
+from infrec.paper.table1 import CORE, MODES, USERS
+from infrec.paper.verdicts import Answer, Estimate, estimate, every, margin, some
 from infrec.report.document import Figure, Panel, Point, Table, Value
 from infrec.report.numbers import label, number
 
-SOURCES = (*HEURISTICS, GENERATED, DISTILLED, f"{DISTILLED}-soft")
+SOURCES = (*HEURISTICS, GENERATED, PUBLISHED_KIND, DISTILLED, f"{DISTILLED}-soft")
 SHOWN = (HR, "PSP@10")  # of the main figure; the rest is the appendix's
-NEAR, SATURATED, TRANSFERS, PRACTICAL = 0.10, 0.05, 0.95, 0.9
+QUICK_MODES = ("discrete",)
+NEAR, SATURATED, TRANSFERS = 0.10, 0.05, 0.95
 APART = 0.1  # of a share: what counts as another behaviour
 
 
 def varied(model: str, plan: Plan, dataset: str) -> Iterator[Cell]:
     """One model on every source and budget, and on all users."""
     yield Cell(dataset, 0, Data(), (plan.fit(dataset, model),), CORE)
-    fit = plan.fit(dataset, model, whole=False)
     budgets = plan.budgets(dataset)
     for users in budgets[-1:] if plan.quick and model not in CLOSED_FORM else budgets:
-        for source in HEURISTICS:
-            yield Cell(dataset, 0, Data(source, users), (fit,))
-        for mode in ("discrete",) if plan.quick else ("discrete", "soft"):
-            yield Cell(dataset, 0, plan.distilled(users, mode), (fit,))
+        summaries = [plan.distilled(users, mode) for mode in (QUICK_MODES if plan.quick else MODES)]
+        for data in (*(Data(source, users) for source in HEURISTICS), *summaries):
+            yield Cell(dataset, 0, data, (plan.fit(dataset, model, data),))
 
 
 # ---- figures and tables ----------------------------------------------------------------------------------
@@ -91,98 +107,109 @@ def tables(model: str, each: list[Results]) -> Iterator[Table]:
 @claimed("Heuristic samplers lie near the line: quality grows steadily with the logarithm of the users")
 def near_the_line(here: Results) -> Judged:
     """Each heuristic's curve against the straight line (on the logarithmic axis) between its ends."""
-    distances = []
+    distances: dict[str, Estimate] = {}
     for source in HEURISTICS:
         rows = curve(here.rows.where(metric=HR), source)
-        if len(rows) < 3 or rows[-1].source != FULL:
-            continue
-        first, *between, last = rows
-        span = log(last.users / first.users)
-        off = [
-            abs(p.value - (first.value + (last.value - first.value) * log(p.users / first.users) / span))
-            / last.value
-            for p in between
-        ]
-        distances.append((fmean(off), source))
+        if len(rows) >= 3 and rows[-1].source == FULL:
+            distances[source] = estimate(partial(off_the_line, rows.every("users")), *rows)
     if not distances:
-        return None, "too few budgets were measured"
-    lines = "; ".join(f"{label(source)} {100 * off:.1f} %" for off, source in distances)
-    return max(distances)[0] <= NEAR, f"mean distance from it in percent of the full {HR}: {lines}"
+        return "too few budgets were measured"
+    lines = "; ".join(f"{label(source)} {100 * off.value:.1f} %" for source, off in distances.items())
+    near = every(below(off, NEAR) for off in distances.values())
+    return near, f"mean distance from it in percent of the full {HR}: {lines}"
+
+
+def off_the_line(users: Sequence[int], *values: float) -> float:
+    """Mean distance of the inner values from the line between first and last, as a share of the last."""
+    span, (first, *_, last) = log(users[-1] / users[0]), values
+    inner = zip(users[1:-1], values[1:-1], strict=True)
+    return fmean(abs(v - first - (last - first) * log(n / users[0]) / span) for n, v in inner) / last
+
+
+def below(one: Estimate, limit: float) -> Answer:
+    """Whether a number is below a limit; None where the limit lies in its interval."""
+    return True if one.high < limit else False if one.low > limit else None
 
 
 @claimed("Of the heuristic samplers, User-RNS is slightly the best")
 def best_heuristic(here: Results) -> Judged:
-    averages = means(here.rows)
-    if len(averages) < 2 or "user-rns" not in averages:
+    of_sources = on_shared_budgets(here.rows)
+    own = of_sources.get("user-rns")
+    if own is None or len(of_sources) < 2:
         return None
-    best = max(averages, key=lambda source: averages[source])
-    lines = "; ".join(f"{label(source)} {number(HR, value)}" for source, value in averages.items())
-    return best == "user-rns", f"mean {HR} over the budgets: {lines}"
+    lines = "; ".join(f"{label(source)} {number(HR, mean(rows))}" for source, rows in of_sources.items())
+    answers = [
+        estimate(partial(difference_of_means, len(own)), *own, *rows).answer
+        for source, rows in of_sources.items()
+        if source != "user-rns"
+    ]
+    return every(answers), f"mean {HR} over the budgets: {lines}"
 
 
-def means(rows: Rows) -> dict[str, float]:
-    """Each heuristic's mean over the budgets that all of them have."""
+def difference_of_means(count: int, *values: float) -> float:
+    """The mean of the first so many values minus that of the others."""
+    return fmean(values[:count]) - fmean(values[count:])
+
+
+def mean(rows: Rows) -> float:
+    return fmean(row.value for row in rows)
+
+
+def on_shared_budgets(rows: Rows) -> dict[str, Rows]:
+    """Each heuristic's rows at the budgets that all of them have."""
     of_sources = {source: rows.where(metric=HR, source=source) for source in HEURISTICS}
     present = {source: own for source, own in of_sources.items() if own}
     shared = set.intersection(*(set(own.every("users")) for own in present.values())) if present else set()
-    return {
-        source: fmean(r.value for r in own if r.users in shared) for source, own in present.items() if shared
-    }
+    budgets = tuple(shared)
+    return {source: own.where(users=budgets).by("users") for source, own in present.items() if budgets}
 
 
 # ---- claims: summaries -----------------------------------------------------------------------------------
-@claimed("On distilled data quality saturates quickly with the number of users")
-def saturates(here: Results) -> Judged:
-    parts, verdicts = [], []
-    for source in (DISTILLED, f"{DISTILLED}-soft"):
-        rows = here.rows.where(metric=HR, source=source).by("users")
-        from_500 = rows.where(users=lambda users: users >= 500)
-        if len(from_500) < 2 or (best := rows.best) is None:
-            continue
-        first = from_500[0]
-        verdicts.append((best.value - first.value) / best.value <= SATURATED)
-        parts.append(
-            f"{label(source)}: {first} with {first.users}, at most {best} with up to {rows[-1].users:,} users"
-        )
-    if not parts:
-        return None, "no budgets of 500 and more were measured"
-    return all(verdicts), "; ".join(parts)
+@claimed_of_summaries("On distilled data quality saturates quickly with the number of users")
+def saturates(here: Results, source: str) -> Judged:
+    rows = here.rows.where(metric=HR, source=source).by("users")
+    from_500 = rows.where(users=lambda users: users >= USERS)
+    if len(from_500) < 2 or (best := rows.best) is None:
+        return f"no budgets of {USERS} and more were measured"
+    first, *rest = from_500
+    figures = f"{first} with {first.users}, at most {best} with up to {rows[-1].users:,} users"
+    return every(margin(first, row, 1 - SATURATED) for row in rest), figures
 
 
 def transfers(model: str) -> Claimed:
     """At 500 users (or the nearest below): near the full data, and above every heuristic."""
 
-    @claimed(f"Summaries made through ∞-AE serve {label(model)} as well: they transfer")
-    def judge(here: Results) -> Judged:
+    @claimed_of_summaries(f"Summaries made through ∞-AE serve {label(model)} as well: they transfer")
+    def judge(here: Results, source: str) -> Judged:
         rows = here.rows.where(metric=HR)
         full = rows.get(source=FULL)
-        summaries = rows.where(source=DISTILLED, users=lambda users: users <= 500)
+        summaries = rows.where(source=source, users=lambda users: users <= USERS)
         if full is None or not summaries:
             return None
         own = summaries.by("users")[-1]
-        best = rows.where(users=own.users, source=HEURISTICS).best
-        if best is None:
+        heuristics = rows.where(users=own.users, source=HEURISTICS)
+        best = heuristics.best
+        if best is None or not full.value:
             return None
-        share = own.value / full.value if full.value else 0.0
-        return (
-            share >= TRANSFERS and own.value > best.value,
-            f"{HR} with {own.users} users: distilled {own} ({100 * share:.0f} % of {full} on all users), "
-            f"{label(best.source)} {best}",
+        answers = [margin(own, full, TRANSFERS), *(margin(own, rival) for rival in heuristics)]
+        share = 100 * own.value / full.value
+        return every(answers), (
+            f"{HR} with {own.users} users: distilled {own} ({share:.0f} % of {full} on all users), "
+            f"{label(best.source)} {best}"
         )
 
     return judge
 
 
-@claimed("MVAE on distilled data is better than MVAE on the full data")
-def better_than_full(here: Results) -> Judged:
+@claimed_of_summaries("MVAE on distilled data is better than MVAE on the full data")
+def better_than_full(here: Results, source: str) -> Judged:
     rows = here.rows.where(metric=HR)
-    full, best = rows.get(source=FULL), rows.where(source=lambda source: source.startswith(DISTILLED)).best
+    full, summaries = rows.get(source=FULL), rows.where(source=source)
+    best = summaries.best
     if full is None or best is None:
         return None
-    return (
-        best.value > full.value,
-        f"{HR} {best} on {label(best.source)} with {best.users:,} users, {full} on all {full.users:,} users",
-    )
+    figures = f"{HR} {best} with {best.users:,} users, {full} on all {full.users:,} users"
+    return some(margin(row, full) for row in summaries), figures
 
 
 @claimed(
@@ -190,74 +217,41 @@ def better_than_full(here: Results) -> Judged:
 )
 def interactions_differ(here: Results) -> Judged:
     """Where Interaction-RNS stands among the heuristics for MVAE, for EASE and for ∞-AE."""
-    shares = {}
+    shares: dict[str, Callable[[Sequence[float]], float]] = {}
+    rows_of: list[Row] = []
     for model, name in (("mvae", ""), ("ease", "transfer-ease"), ("infinite-ae", "sample-efficiency")):
         rows = here.others(name).rows.where(dataset=here.dataset) if name else here.rows
-        others = means(rows)
+        others = on_shared_budgets(rows)
         own = others.pop("interaction-rns", None)
         if own is None or not others:
             needed = "transfer-mvae, transfer-ease and sample-efficiency"
-            return None, f"needs {needed}; {label(model)} is not measured yet"
-        shares[model] = own / fmean(others.values())
-    from_ease, from_ours = (abs(shares["mvae"] - shares[other]) for other in ("ease", "infinite-ae"))
-    lines = ", ".join(f"{share:.3f} for {label(model)}" for model, share in shares.items())
-    return (
-        from_ease > APART and from_ours < from_ease,
+            return f"needs {needed}; {label(model)} is not measured yet"
+        place, rivals = len(rows_of), [row for rows in others.values() for row in rows]
+        shares[model] = partial(relative_mean, place, len(own), len(rivals))
+        rows_of += [*own, *rivals]
+
+    def apart(one: str, *values: float) -> float:
+        return abs(shares["mvae"](values) - shares[one](values))
+
+    def nearer(*values: float) -> float:
+        return apart("ease", *values) - apart("infinite-ae", *values)
+
+    answers = (
+        estimate(lambda *values: apart("ease", *values) - APART, *rows_of).answer,
+        estimate(nearer, *rows_of).answer,
+    )
+    values = [row.value for row in rows_of]
+    lines = ", ".join(f"{share(values):.3f} for {label(model)}" for model, share in shares.items())
+    return every(answers), (
         f"its mean {HR} relative to the other samplers' is {lines} (to hold: more than {APART:g} from EASE, "
-        "and nearer to ∞-AE)",
+        "and nearer to ∞-AE)"
     )
 
 
-# ---- users that AR-CF makes ------------------------------------------------------------------------------
-def augmented(plan: Plan, dataset: str) -> Iterator[Cell]:
-    """The cells of transfer-ease, and AR-CF's users in the same numbers."""
-    yield from varied("ease", plan, dataset)
-    quick = pairs(epochs=QUICK_EPOCHS) if plan.quick else ()
-    for users in plan.budgets(dataset):
-        yield Cell(dataset, 0, Data(GENERATED, users, settings=quick), (plan.fit(dataset, "ease"),))
-
-
-@claimed("Training only on users made by augmentation is impractical: they are realistic, not informative")
-def impractical(here: Results) -> Judged:
-    """Below Distill-CF's users at every budget, and never near the full data."""
-    rows = here.rows.where(metric=HR)
-    generated_rows, full = rows.where(source=GENERATED), rows.get(source=FULL)
-    lines, below = [], []
-    for one in generated_rows.by("users"):
-        other, random = (rows.get(source=source, users=one.users) for source in (DISTILLED, "user-rns"))
-        if other is not None:
-            below.append(one.value < other.value)
-            line = f"{one.users:,} users: AR-CF {one}, distilled {other}"
-            lines.append(f"{line}, User-RNS {random}" if random else line)
-    if full is None or not lines:
-        return None
-    share = max(row.value for row in generated_rows) / full.value if full.value else 0.0
-    return (
-        all(below) and share < PRACTICAL,
-        f"{HR} of EASE with {'; '.join(lines)}; at its best AR-CF reaches {100 * share:.0f} % of {full} on "
-        "all users",
-    )
-
-
-def looks(here: Results) -> Table:
-    """How much AR-CF's users look like the log's, by their number: before training, after, and real ones."""
-    sides = {"untrained": "untrained", "trained": "trained", "real": "real users"}
-    keys = {"popularity": "popularity", "co_occurrence": "co-occurrence"}
-    realism: dict[int, list[Any]] = {}
-    for record in here.records:
-        if about := record["data"].get("realism"):
-            realism.setdefault(record["data"]["users"], []).append(about)
-    lines = [
-        (f"{users:,}", *(f"{fmean(one[side][key] for one in seeds):.3f}" for key in keys for side in sides))
-        for users, seeds in sorted(realism.items())
-    ]
-    return Table(
-        f"{here.dataset}: does AR-CF learn? Popularity: total variation between the items' shares and the "
-        "log's (0: the same). Co-occurrence: correlation of the pairs' correlations with the log's (1: the "
-        "same).",
-        ("users", *(f"{key}, {side}" for key in keys.values() for side in sides.values())),
-        lines,
-    )
+def relative_mean(place: int, own: int, rivals: int, values: Sequence[float]) -> float:
+    """The mean of so many values from a place on, relative to that of so many after them."""
+    middle = place + own
+    return fmean(values[place:middle]) / fmean(values[middle : middle + rivals])
 
 
 # ---- the experiments --------------------------------------------------------------------------------------
@@ -267,10 +261,6 @@ NOTES = (
     "The paper's summaries are fractional; both kinds are shown here. λ of ∞-AE is chosen on "
     "validation for every sample; trained models have the settings chosen on the full data, but stop "
     "early on validation.",
-)
-NOTE_ON_AR_CF = (
-    "AR-CF is trained once for each seed on the whole train part, whatever the number of users that "
-    "are then made. Only its user generator is used, as in the paper."
 )
 
 
@@ -292,7 +282,6 @@ SAMPLE_EFFICIENCY = experiment(
     source="Figure 1 and appendix",
     about="∞-AE on samples and summaries of 50 to 2,000 users, and on all users.",
     claims=(near_the_line, best_heuristic, saturates),
-    datasets=EVERY_DATASET,
 )
 TRANSFER_EASE = experiment(
     "transfer-ease",
@@ -301,7 +290,6 @@ TRANSFER_EASE = experiment(
     source="Figure 2",
     about="EASE on the same samples and summaries as ∞-AE in sample-efficiency.",
     claims=(transfers("ease"),),
-    datasets=EVERY_DATASET,
 )
 TRANSFER_MVAE = experiment(
     "transfer-mvae",
@@ -310,16 +298,4 @@ TRANSFER_MVAE = experiment(
     source="appendix",
     about="MVAE on the same samples and summaries as ∞-AE in sample-efficiency.",
     claims=(transfers("mvae"), better_than_full, interactions_differ),
-)
-AUGMENTATION = experiment(
-    "augmentation",
-    "ease",
-    title="How do distilled users compare with augmented ones?",
-    source="appendix",
-    about="EASE on users generated by AR-CF, on distilled and on sampled ones, 50 to 2,000 of them.",
-    varied=augmented,
-    claims=(impractical,),
-    tables=lambda each: [*tables("ease", each), *map(looks, each)],
-    notes=(NOTE_ON_AR_CF, *NOTES),
-    datasets=("ml-1m", "magazine"),
 )

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
-Verdict = Literal["holds", "does not hold", "cannot be tested here"]
+Verdict = Literal["holds", "does not hold", "undecided within the intervals", "cannot be tested here"]
+CLAIMS = ("claim", "data", "here", "figures")  # the heads of claims
+CLAIMS_OF_SUMMARIES = ("claim", "data", "here", "on our summaries", "figures")
+UNTESTABLE: Verdict = "cannot be tested here"
 
 
 # ---- figures ----------------------------------------------------------------------------------------------
@@ -125,35 +128,39 @@ Cell = str | Value
 
 @dataclass(frozen=True)
 class Table:
-    """Cells under a head. ranges: what the intervals are, said where a page shows them."""
+    """Cells under a head. ranges: what the intervals are, where a page shows them. remarks: stand below."""
 
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     ranges: str = "Small ranges are 95 % intervals over users."
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something the paper says in words, and what the records say to it, with figures."""
+    """Something the paper says in words, and what the records say to it, with figures.
+
+    Args:
+        text: What is claimed.
+        dataset: The data that it is tested on.
+        verdict: Of a claim about summaries, by the paper's own kind of them.
+        figures: The numbers that say so.
+        ours: By our kind of summaries, of a claim about summaries.
+    """
 
     text: str
     dataset: str
     verdict: Verdict
     figures: str
+    ours: Verdict | None = None
 
 
-def claim(text: str, dataset: str, holds: bool | None, figures: str = "nothing measured yet.") -> Claim:
-    """A claim with its verdict.
-
-    Args:
-        text: What is claimed.
-        dataset: The data that it is tested on.
-        holds: Whether it holds; None where what was measured does not decide it.
-        figures: The numbers that say so.
-    """
-    verdict: Verdict = "cannot be tested here" if holds is None else "holds" if holds else "does not hold"
-    return Claim(text, dataset, verdict, figures)
+def verdict_of(answer: bool | None) -> Verdict:
+    """The verdict of a test: yes, no, or (None) either within the intervals."""
+    if answer is None:
+        return "undecided within the intervals"
+    return "holds" if answer else "does not hold"
 
 
 # ---- other blocks -----------------------------------------------------------------------------------------
@@ -329,10 +336,10 @@ class Findings:
 
     def without_verdicts(self, datasets: Sequence[str]) -> Findings:
         """Findings without verdicts on these datasets, of which there is only a quick look."""
-        claims = [
-            replace(one, verdict="cannot be tested here", figures=f"a quick look only: {one.figures}")
-            if one.dataset in datasets
-            else one
-            for one in self.claims
-        ]
+
+        def quick(one: Claim) -> dict[str, Any]:
+            ours = None if one.ours is None else UNTESTABLE
+            return {"verdict": UNTESTABLE, "ours": ours, "figures": f"a quick look only: {one.figures}"}
+
+        claims = [replace(one, **quick(one)) if one.dataset in datasets else one for one in self.claims]
         return replace(self, claims=claims)

@@ -11,6 +11,8 @@ from importlib.resources import files
 
 from infrec.report import figures
 from infrec.report.document import (
+    CLAIMS,
+    CLAIMS_OF_SUMMARIES,
     Bar,
     Block,
     Claim,
@@ -38,7 +40,12 @@ NO_PLOTS = (
     "The plots need matplotlib, which is not installed here: pip install 'infrec[plot]'. "
     "The tables say the same."
 )
-VERDICTS = {"holds": "holds", "does not hold": "fails", "cannot be tested here": "open"}
+VERDICTS: dict[str, str] = {
+    "holds": "holds",
+    "does not hold": "fails",
+    "undecided within the intervals": "even",
+    "cannot be tested here": "open",
+}
 COLOURS = {"good": "lead holds", "bad": "lead fails", "unsure": "lead open"}  # of a verdict in a sentence
 FIGURE_HEAD = ("panel", "series", "x", "value", "low", "high", "seeds")
 MATRIX_COLOUR = (0x2B, 0x84, 0xC6)  # stands out on a light and on a dark page
@@ -107,22 +114,25 @@ def _block(block: Block, svgs: Mapping[str, str]) -> str:
             ]
             return _tag("dl", "".join(_tag("div", tile) for tile in tiles), "tiles")
         case Claims():
-            rows: list[Sequence[_Cell]] = [
-                (
-                    escape(one.text),
-                    escape(one.dataset),
-                    (escape(one.verdict), VERDICTS[one.verdict]),
-                    _escaped(one.figures),
-                )
-                for one in block.claims
-            ]
-            return _grid(("claim", "data", "here", "figures"), rows, kind="claims")
+            return _claims(block.claims)
         case ClaimGrid():
             return _claim_grid(block)
         case Explanations():
             return _tag("ol", "".join(_explained(entry) for entry in block.entries), "recs")
         case Links():
             return _tag("div", "".join(_link(link) for link in block.links), "cards")
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    """A line for each claim; where some are about summaries, a column for ours."""
+    several = any(one.ours for one in claims)
+    rows: list[Sequence[_Cell]] = []
+    for one in claims:
+        verdicts: list[_Cell] = [(escape(one.verdict), VERDICTS[one.verdict])]
+        if several:
+            verdicts.append((escape(one.ours), VERDICTS[one.ours]) if one.ours else "")
+        rows.append((escape(one.text), escape(one.dataset), *verdicts, _escaped(one.figures)))
+    return _grid(CLAIMS_OF_SUMMARIES if several else CLAIMS, rows, kind="claims")
 
 
 def _tag(name: str, body: str, kind: str = "") -> str:
@@ -217,7 +227,8 @@ def png(rows: Sequence[str]) -> str:
 def _table(table: Table) -> str:
     intervals = any(isinstance(cell, Value) and _bounds(cell) for row in table.rows for cell in row)
     rows = ([_cell(cell) for cell in row] for row in table.rows)
-    return _grid(table.head, rows, f"{table.caption} {table.ranges}" if intervals else table.caption)
+    grid = _grid(table.head, rows, f"{table.caption} {table.ranges}" if intervals else table.caption)
+    return grid + "".join(_tag("p", escape(remark), "quiet") for remark in table.remarks)
 
 
 def _grid(
@@ -253,7 +264,8 @@ def _claim_grid(grid: ClaimGrid) -> str:
             lines += f'<tr><th scope="row">{escape(text)}</th>{marks}</tr>'
         groups += _tag("tbody", lines)
     caption = _tag(
-        "caption", "Each mark leads to its figures: ✓ holds, ✗ does not hold, ? cannot be tested here."
+        "caption",
+        "Each mark leads to its figures: ✓ holds, ✗ does not hold, ≈ undecided, ? cannot be tested.",
     )
     table = _tag("table", f"{caption}<thead><tr>{heads}</tr></thead>{groups}", "overview")
     return f'<div class="scroll" tabindex="0">{table}</div>'

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from infrec.report.document import (
+    CLAIMS,
+    CLAIMS_OF_SUMMARIES,
     Block,
+    Claim,
     ClaimGrid,
     Claims,
     Document,
@@ -53,8 +56,7 @@ def _block(block: Block, svgs: Mapping[str, str]) -> str:
         case Table():
             return _table(block)
         case Claims():
-            rows = ([one.text, one.dataset, MARK[one.verdict], one.figures] for one in block.claims)
-            return _grid(("claim", "data", "here", "figures"), rows)
+            return _claims(block.claims)
         case ClaimGrid():
             return _claim_grid(block)
         case Text():
@@ -81,8 +83,19 @@ def _list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
+def _claims(claims: Sequence[Claim]) -> str:
+    """A line for each claim; where some are about summaries, a column for ours."""
+    if not any(one.ours for one in claims):
+        rows = ([one.text, one.dataset, MARK[one.verdict], one.figures] for one in claims)
+        return _grid(CLAIMS, rows)
+    mark = {one: MARK[one.ours] if one.ours else "" for one in claims}
+    wide = ([one.text, one.dataset, MARK[one.verdict], mark[one], one.figures] for one in claims)
+    return _grid(CLAIMS_OF_SUMMARIES, wide)
+
+
 def _table(table: Table) -> str:
-    return f"{table.caption}\n\n{_grid(table.head, ([_cell(cell) for cell in row] for row in table.rows))}"
+    grid = _grid(table.head, ([_cell(cell) for cell in row] for row in table.rows))
+    return "\n\n".join((table.caption, grid, *table.remarks))
 
 
 def _claim_grid(grid: ClaimGrid) -> str:
@@ -101,7 +114,7 @@ def _cell(cell: str | Value) -> str:
         return cell
     text = number(cell.metric, cell.value)
     text = f"**{text}**" if cell.best else text
-    small = cell.note or (beside(cell) if cell.paper is not None else "")
+    small = "; ".join(filter(None, (beside(cell) if cell.paper is not None else "", cell.note)))
     return f"{text} ({small})" if small else text
 
 

@@ -29,6 +29,7 @@ MEANING = {
 MARK = {
     "holds": "✓ holds",
     "does not hold": "✗ does not hold",
+    "undecided within the intervals": "≈ undecided within the intervals",
     "cannot be tested here": "? cannot be tested here",
 }
 COUNTS = ("users", "items", "interactions")
@@ -150,7 +151,8 @@ STYLES = {
     "joint": Style("Joint", 7, "*"),
     "individual": Style("Individual", 2, "D"),
     "fine-tune": Style("Fine-tune", 4, "^"),
-    "ader": Style("ADER", 1, "s"),
+    "ader": Style("ADER (for MVAE)", 1, "s"),
+    "distill-cf-data": Style("Distill-CF as data", 5, "P"),
     "guessing": Style("guessing", 2, "", DASHED),
 } | {name: Style(model.label, model.colour, model.marker) for name, model in MODELS.items()}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")

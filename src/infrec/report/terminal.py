@@ -10,7 +10,12 @@ from infrec.report.numbers import MARK, beside, interval, number
 if TYPE_CHECKING:
     from rich.table import Table as Lines
 
-COLOURS = {"holds": "green", "does not hold": "red", "cannot be tested here": "dim"}
+COLOURS = {
+    "holds": "green",
+    "does not hold": "red",
+    "undecided within the intervals": "yellow",
+    "cannot be tested here": "dim",
+}
 
 
 def table(table: Table) -> Lines:
@@ -41,7 +46,8 @@ def claim(one: Claim) -> str:
     """A claim with its verdict, as rich text."""
     from rich.markup import escape
 
+    ours = "" if one.ours is None else f"; on our summaries [{COLOURS[one.ours]}]{MARK[one.ours]}[/]"
     return (
-        f"[{COLOURS[one.verdict]}]{MARK[one.verdict]}[/] ({escape(one.dataset)}) {escape(one.text)}: "
+        f"[{COLOURS[one.verdict]}]{MARK[one.verdict]}[/]{ours} ({escape(one.dataset)}) {escape(one.text)}: "
         f"[dim]{escape(one.figures)}[/]"
     )

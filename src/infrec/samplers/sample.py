@@ -144,7 +144,7 @@ SAMPLERS = {
     "head-user": Sampler("Head-user", 4, "^", most_active_first),
     "svp-cf": Sampler("SVP-CF", 2, "D", hardest_first),
     "herding": Sampler("Herding", 6, "P", lambda log, seed: herd(log.matrix)),
-    "ar-cf": Sampler("AR-CF", 8, "X", draw=ar_cf.draw, tunable=True),
+    "ar-cf": Sampler("AR-CF-style", 8, "X", draw=ar_cf.draw, tunable=True),
 }
 STRATEGIES = tuple(SAMPLERS)
 PLAIN = {
