@@ -82,7 +82,7 @@ def outputs(page: str) -> list[tuple[re.Match[str], str]]:
 
 
 def same(said: str, printed: str) -> bool:
-    """Whether two outputs say the same: equal words, numbers within a tenth; times, bytes and best steps may differ."""
+    """Whether two outputs say the same: equal words, numbers within a tenth, any times and bytes."""
     texts = [FRAME.sub(" ", MEASURED.sub("…", text)) for text in (said, printed)]
     if NUMBER.sub("#", texts[0]).split() != NUMBER.sub("#", texts[1]).split():
         return False
