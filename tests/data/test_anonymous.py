@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from infrec.data import Interactions
-from infrec.data.anonymous import without_user_ids
+from infrec.data.unnamed import without_user_ids
 
 LIKES = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1], [1, 1, 0, 1]])
 
@@ -15,7 +15,7 @@ LIKES = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1], [1, 1, 0, 1]])
 def test_the_order_of_users_follows_from_their_histories_alone() -> None:
     log = Interactions.from_csr(LIKES, users=["ann", "bob", "cat", "dan"])
     hidden = without_user_ids(log)
-    assert hidden.users.ids.to_pylist() == [f"anonymous {number}" for number in (1, 2, 3, 4)]
+    assert hidden.users.ids.to_pylist() == [f"unnamed {number}" for number in (1, 2, 3, 4)]
     np.testing.assert_array_equal(hidden.matrix.toarray(), LIKES[[1, 3, 0, 2]])  # 01, 013, 02, 3
     renamed = Interactions.from_csr(LIKES[[2, 0, 3, 1]], users=["ann", "bob", "cat", "dan"])
     np.testing.assert_array_equal(without_user_ids(renamed).matrix.toarray(), hidden.matrix.toarray())

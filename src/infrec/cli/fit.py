@@ -108,7 +108,7 @@ def fit(
             if summary is not None:
                 provenance.check_source(centres, summary.about, summary.items, log, data)
             if without_users:
-                from infrec.data.anonymous import without_user_ids
+                from infrec.data.unnamed import without_user_ids
 
                 log = without_user_ids(log)
         with watch("fit"):

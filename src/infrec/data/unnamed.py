@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def without_user_ids(log: Interactions) -> Interactions:
-    """The histories of a log, with names such as `anonymous 17` in place of the users' ids.
+    """The histories of a log, with names such as `unnamed 17` in place of the users' ids.
 
     Users stand in the order of their histories: in that of their ids, a list of all ids would tell whose row
     is whose. Histories stay as they are, and somebody who knows a part of one may still recognise it.
@@ -29,5 +29,5 @@ def without_user_ids(log: Interactions) -> Interactions:
     histories = [(items[start:end].tobytes(), weights[start:end].tobytes()) for start, end in bounds]
     order = np.array(sorted(range(len(histories)), key=histories.__getitem__), np.int64)
     width = len(str(log.n_users))
-    names = [f"anonymous {number:0{width}}" for number in range(1, log.n_users + 1)]
+    names = [f"unnamed {number:0{width}}" for number in range(1, log.n_users + 1)]
     return replace(log.select_users(order), users=Vocabulary.of(names))
