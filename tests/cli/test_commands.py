@@ -228,7 +228,7 @@ def test_a_model_says_that_it_holds_user_ids_or_keeps_none(
     ran = infrec("fit", ratings, "--without-users", "-o", tmp_path / "model")
     assert "keeps no ids" not in ran.out and "40 users" in ran.out and "--history" in ran.out
     known = load(tmp_path / "model")
-    assert all(name.startswith("anonymous ") for name in known.log.users.ids.to_pylist())
+    assert all(name.startswith("unnamed ") for name in known.log.users.ids.to_pylist())
     answers = [
         infrec("recommend", tmp_path / name, "--history", "film a", "--json").document["recommendations"]
         for name in ("named", "model")

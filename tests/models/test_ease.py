@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError, SolveError
 from infrec.models import EASE
-from infrec.models.ease import Direct
+from infrec.models.ease import Direct, Factored
 from tests.models.contract import RecommenderContract
 
 
@@ -41,7 +41,7 @@ def test_the_formula(small_log: Interactions, reg: float, users: int | None) -> 
 def test_few_users_need_nothing_of_the_size_of_items_by_items(
     small_log: Interactions, tmp_path: Path
 ) -> None:
-    """One row of V for each user is learnt and saved; a model of before, which has B, loads too."""
+    """One row of A for each user is learnt and saved; a model of before, which has B, loads too."""
     log = small_log.select_users(np.arange(20))
     model = EASE(reg=3.0).fit(log)
     assert [array.shape for array in model.state.arrays().values()] == [(20, 60)]
@@ -53,6 +53,16 @@ def test_few_users_need_nothing_of_the_size_of_items_by_items(
     before = model.with_fit(replace(model.fitted, state=Direct(columns)))
     before.save(tmp_path / "before")
     np.testing.assert_allclose(EASE.load(tmp_path / "before").score(rows), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("reg", [0.5, 10.0, 300.0])
+def test_scores_of_the_logs_own_users_need_no_product(small_log: Interactions, reg: float) -> None:
+    """XXᵀA = X − λA; the rounding errors of both ways are those of the inverse, of about 20/λ."""
+    log = small_log.select_users(np.arange(20))
+    model = EASE(reg=reg).fit(log)
+    assert isinstance(model.state, Factored)
+    for rows in (slice(3, 9), np.array([7, 0, 19])):
+        np.testing.assert_allclose(model.fitted_scores(rows), model.score(log.matrix[rows]), atol=1e-5)
 
 
 @pytest.mark.parametrize("items", [2, 6])

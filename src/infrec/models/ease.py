@@ -3,8 +3,8 @@
     P = (XᵀX + λ I)⁻¹,   B = I − P / diag(P)  with a zero diagonal,   score(x) = x B
 
 With few users (a summary, a sample) the same comes from a system of their size, and nothing is items × items:
-P = (I − H) / λ with H = Xᵀ (XXᵀ + λ I)⁻¹ X = VᵀV, where V = U⁻ᵀX and UᵀU = XXᵀ + λ I. So off the diagonal
-B_ij = H_ij / (1 − H_jj), and score(x) = (xVᵀV − x diag(H)) / (1 − diag(H)).
+P = (I − H) / λ with H = XᵀA and A = (XXᵀ + λ I)⁻¹ X. So off the diagonal B_ij = H_ij / (1 − H_jj), and
+score(x) = (xXᵀA − x diag(H)) / (1 − diag(H)).
 
 The paper's EASE, with λ from {1, 10, 100, 1K, 10K}, comes out lower than what λ = 1000 gives here
 (docs/deviations.md).
@@ -13,12 +13,11 @@ The paper's EASE, with λ from {1, 10, 100, 1K, 10K}, comes out lower than what 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -64,44 +63,60 @@ class Direct(State):
 
 @dataclass(frozen=True, eq=False)
 class Factored(State):
-    """V of far fewer users than items: B is VᵀV without its diagonal, each column divided by 1 less it."""
+    """A = (XXᵀ + λ I)⁻¹ X of far fewer users than items: H = XᵀA, and B is H / (1 − diag H) off its diagonal.
 
-    half: NDArray[np.float32] = stored("users", "items")
+    Args:
+        dual: A.
+        x: The log's matrix, X.
+    """
+
+    dual: NDArray[np.float32] = stored("users", "items")
+    x: sp.csr_array = field(default_factory=lambda: sp.csr_array((0, 0)))
 
     @classmethod
     def of(cls, factor: ridge.Factor, x: sp.csr_array) -> Factored:
-        """From the Cholesky factor of XXᵀ + λ I."""
-        (trtrs,) = lapack.get_lapack_funcs(("trtrs",), (factor.upper,))
-        right = np.asfortranarray(x.toarray(), np.float32)
-        half, _ = trtrs(factor.upper, right, lower=False, trans=1, overwrite_b=True)
-        state = cls(np.ascontiguousarray(half))
-        least = 4 * np.sqrt(len(half)) * np.finfo(np.float32).eps
+        """From the Cholesky factor of XXᵀ + λ I, which is used up."""
+        state = cls(factor.solve(x), x)
+        least = 4 * np.sqrt(x.shape[0]) * np.finfo(np.float32).eps
         if not (state.left > least).all():
             raise SolveError(
                 f"{int((~(state.left > least)).sum())} items follow from the others but for rounding errors "
-                f"(reg={factor.shift:g}, {len(half)} users); use a larger reg."
+                f"(reg={factor.shift:g}, {x.shape[0]} users); use a larger reg."
             )
         return state
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: Settings, log: Interactions) -> Factored:
+        return cls(artifact.array("dual", log.n_users, log.n_items), log.matrix)
 
     @cached_property
     def left(self) -> NDArray[np.float32]:
         """1 − diag(H): the share of each item that the others do not explain."""
-        explained = np.einsum("ui,ui->i", self.half, self.half, dtype=np.float64)
-        return (1 - explained).astype(np.float32)
+        rows = np.repeat(np.arange(self.x.shape[0]), np.diff(self.x.indptr))
+        parts = self.x.data.astype(np.float64) * self.dual[rows, self.x.indices]
+        return (1 - np.bincount(self.x.indices, parts, minlength=self.x.shape[1])).astype(np.float32)
 
     @cached_property
     def _resident(self) -> devices.ResidentMatrix:
-        return devices.ResidentMatrix(self.half)
+        return devices.ResidentMatrix(self.dual)
 
     def score(self, rows: sp.csr_array) -> NDArray[np.float32]:
-        scores = self._resident.left_multiply(gram.sparse_times(rows, self.half.T))
+        alike = np.ascontiguousarray((rows @ self.x.T).toarray(), np.float32)
+        scores = self._resident.left_multiply(alike)
         own = gram.scaled(rows, columns=1 - self.left)
         scores[np.repeat(np.arange(len(scores)), np.diff(own.indptr)), own.indices] -= own.data
         scores /= self.left
         return scores
 
+    def fitted_scores(self, rows: slice | NDArray[np.integer], reg: float) -> NDArray[np.float32]:
+        """Scores of the log's own users, without a product: XXᵀA = X − λA leaves X − λA / (1 − diag H)."""
+        scores = self.dual[rows] * (np.float32(-reg) / self.left)
+        own = self.x[rows]
+        scores[np.repeat(np.arange(len(scores)), np.diff(own.indptr)), own.indices] += own.data
+        return scores
+
     def column(self, item: int) -> NDArray[np.float32]:
-        column = self.half.T @ self.half[:, item] / self.left[item]
+        column = self.x.T @ self.dual[:, item] / self.left[item]
         column[item] = 0
         return column
 
@@ -147,12 +162,17 @@ class EASE(Recommender):
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         return self.state.score(histories)
 
+    def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        if isinstance(self.state, Factored):
+            return self.state.fitted_scores(rows, float(self.settings.reg))
+        return super().fitted_scores(rows)
+
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
         """The weight of each item in the score of this one: its column of B."""
         return self.state.column(item)
 
     def _restore(self, artifact: Artifact, log: Interactions) -> Direct | Factored:
-        form = Factored if "half" in artifact.arrays else Direct
+        form = Factored if "dual" in artifact.arrays else Direct
         return form.read(artifact, self.settings, log)
 
     def check_size(self, interactions: Interactions) -> None:
@@ -168,7 +188,7 @@ class EASE(Recommender):
 
 
 def _bytes(n: int, d: int) -> int:
-    """Bytes of a fit: the gram matrix and its factor; the best, the current and the next V, or B twice."""
+    """Bytes of a fit: the gram matrix and its factor; the best, the current and the next A, or B twice."""
     return 4 * (2 * n * n + 3 * n * d) if _FEW * n <= d else 4 * 4 * d * d
 
 
