@@ -1,4 +1,4 @@
-"""The balance of a list: all that counts beside the scores, declared once: for Python, the command line and the service."""
+"""The balance of a list, declared once for Python, the command line and the service."""
 
 from __future__ import annotations
 

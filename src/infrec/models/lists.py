@@ -105,7 +105,7 @@ class Lists(Scorer):
     @property
     @abstractmethod
     def traits(self) -> Traits:
-        """Traits of the items that lists are chosen by beside scores: which items are alike, how popular, of which genre."""
+        """Traits of the items beside scores: which are alike, how popular each is, of which genre."""
 
     @abstractmethod
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:

@@ -90,7 +90,7 @@ class Attribute:
 
 
 class Traits:
-    """Traits of the items of a fitted model that lists are chosen by beside scores, each made when it is first asked for.
+    """Traits of a fitted model's items beside scores, each made when it is first asked for.
 
     Args:
         model: The model, which is not fitted again.

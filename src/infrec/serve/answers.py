@@ -120,7 +120,7 @@ def _reranker(served: Served, request: RecommendRequest) -> Reranker | None:
             _ = served.model.traits.vectors
         return Reranker.of(served.model.traits, balance, request.max_per)
     except InfrecError as failure:
-        raise Problem(422, "invalid", str(failure)) from None
+        raise Problem(422, "invalid", f"{served.name}: {failure}") from None
 
 
 def _stacked(served: Served, histories: Sequence[_History]) -> sp.csr_array:

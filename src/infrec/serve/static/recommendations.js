@@ -240,8 +240,8 @@ export class Ties {
 export const held = (model, genres) => genres.filter((genre) => model.genres.includes(genre));
 
 /** Ask a model; `reasons` for each item come with it. */
-export function ask(model, { history, k, genres }, signal) {
+export function ask(model, { history, k, genres, diversity, popularity }, signal) {
   const only = held(model, genres);
-  const request = { model: model.name, history, k, explain: 3, ...(only.length && { genres: only }) };
+  const request = { model: model.name, history, k, diversity, popularity, explain: 3, ...(only.length && { genres: only }) };
   return server.post("v1/recommend", request, signal);
 }
