@@ -269,3 +269,9 @@ def test_values_of_a_column() -> None:
     genres, years = Attribute.of(info, "genre"), Attribute.of(info, "year")
     assert genres.codes.tolist() == [[0, 1], [1, 2], [2, 2], [0, 2]] and genres.values == 2
     assert years.codes.tolist() == [[0], [2], [1], [0]]
+    lists = Attribute.of(pa.table({"tag": [["x", "y"], [], None, ["y", None, ""]]}), "tag")
+    assert lists.codes.tolist() == [[0, 1], [2, 2], [2, 2], [1, 2]]
+
+
+def test_a_cap_beyond_all_numbers_is_none(model: InfiniteAE) -> None:
+    assert model.recommend(["u003"], max_per={"genre": 10**30}) == model.recommend(["u003"])

@@ -91,8 +91,8 @@ def trade(
         users = np.flatnonzero(split.test.user_counts)
     if sample_users is not None and sample_users < len(users):
         users = np.sort(generator(seed, "evaluated users").choice(users, sample_users, replace=False))
-    k = metrics.LENGTHS[protocol][0]
-    wishes = [Balance(share * balance.diversity, share * balance.popularity) for share in SHARES]
+    k, both = metrics.LENGTHS[protocol][0], (balance.diversity, balance.popularity)
+    wishes = [Balance(*(round(share * wish, 6) + 0.0 for wish in both)) for share in SHARES]
     tallies = [_Tally(split, protocol, k) for _ in wishes]
     rerankers = [Reranker.of(model.traits, wish, None) for wish in wishes]
     step = max(1, _BATCH_SCORES // split.train.n_items)

@@ -77,11 +77,14 @@ class Attribute:
                 f"max_per names {name!r}, which the items of the model do not have (they have: {there}); "
                 "name one of these, or fit on data with a table of items that has it."
             )
-        numbers: dict[Any, int] = {}
+        numbers: dict[str, int] = {}
         rows = []
         for value in info.column(column).to_pylist():
-            parts = [part.strip() for part in value.split("|")] if isinstance(value, str) else [value]
-            kept = dict.fromkeys(part for part in parts if part is not None and part != "")
+            parts = (
+                value.split("|") if isinstance(value, str) else value if isinstance(value, list) else [value]
+            )
+            kept = dict.fromkeys(str(part).strip() for part in parts if part is not None)
+            kept.pop("", None)
             rows.append([numbers.setdefault(part, len(numbers)) for part in kept])
         codes = np.full((len(rows), max(map(len, rows), default=0)), len(numbers), np.int32)
         for at, row in enumerate(rows):
@@ -129,14 +132,18 @@ class Traits:
         counts = self._model.popularity.astype(np.float64)
         return np.log2(np.maximum(counts, counts[counts > 0].min(initial=1.0))).astype(np.float32)
 
+    @cached_property
+    def _usual(self) -> float:
+        """The mean of `doublings` over all interactions."""
+        weights = self._model.popularity.astype(np.float64)
+        return float(weights @ self.doublings / max(float(weights.sum()), np.finfo(float).tiny))
+
     def usual(self, rows: sp.csr_array) -> NDArray[np.float32]:
         """The mean of `doublings` over each history; over all interactions where a history is empty."""
         counts = np.diff(rows.indptr)
         owner = np.repeat(np.arange(len(counts)), counts)
         sums = np.bincount(owner, weights=self.doublings[rows.indices], minlength=len(counts))
-        weights = self._model.popularity.astype(np.float64)
-        overall = float(weights @ self.doublings / max(float(weights.sum()), np.finfo(float).tiny))
-        return np.where(counts > 0, sums / np.maximum(counts, 1), overall).astype(np.float32)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), self._usual).astype(np.float32)
 
     def attribute(self, name: str) -> Attribute:
         """The values of a column of the items table.
@@ -198,7 +205,8 @@ class Reranker:
         """
         n, items = scores.shape
         out = np.full((n, k), -1, np.int64)
-        first = size = min(items, max(SHORTLIST, 2 * k))
+        first = min(items, max(SHORTLIST, 2 * k))
+        size = min(items, max(first, 8 * k)) if self.caps else first
         left = np.arange(n)
         while len(left):
             every = len(left) == n
@@ -210,7 +218,7 @@ class Reranker:
             unfinished = (out[left, -1] < 0) & (short[:, -1] >= 0)
             if size == items:
                 break
-            left, size = left[unfinished], min(items, 8 * size)
+            left, size = left[unfinished], min(items, 4 * size)
         return out
 
     def _choose(
@@ -219,8 +227,9 @@ class Reranker:
         """Lists from shortlists, a block of users at a time; relevance 0 is the score at place `first`."""
         out = np.full((len(short), k), -1, np.int64)
         usual = self.traits.usual(rows) if self.balance.popularity else None
-        width = 4 * (WIDTH + sum(codes.codes.shape[1] for codes, _ in self.caps) + 8)
-        step = max(1, _BLOCK_BYTES // (width * short.shape[1]))
+        width = WIDTH + sum(attribute.codes.shape[1] for attribute, _ in self.caps) + 8
+        counted = sum(attribute.values for attribute, _ in self.caps)
+        step = max(1, _BLOCK_BYTES // (4 * (width * short.shape[1] + counted)))
         for start in range(0, len(short), step):
             some = slice(start, start + step)
             there = short[some] >= 0
@@ -246,8 +255,7 @@ class Reranker:
         weight = _LIKENESS * self.balance.diversity
         vectors = self.traits.vectors[columns] if weight else None
         nearest = np.zeros_like(gain)
-        codes = [attribute.codes[columns] for attribute, _ in self.caps]
-        counts = [np.zeros((n, attribute.values + 1), np.int32) for attribute, _ in self.caps]
+        caps = [_Counts(attribute, most, columns) for attribute, most in self.caps]
         for place in range(min(k, gain.shape[1])):
             value = gain - weight * nearest if weight else gain
             at = value.argmax(axis=1)
@@ -259,12 +267,32 @@ class Reranker:
             if vectors is not None:
                 alike = np.matmul(vectors, vectors[user, at][:, :, None])[:, :, 0]
                 np.maximum(nearest, alike, out=nearest)
-            for (_, most), mine, count in zip(self.caps, codes, counts, strict=True):
-                own = mine[user, at]
-                count[user[:, None], own] += 1
-                count[:, -1] = 0  # having no value is none
-                full = np.flatnonzero((count[user[:, None], own] >= most).any(axis=1))
-                if len(full):
-                    over = (count[full[:, None, None], mine[full]] >= most).any(axis=2)
-                    gain[full] = np.where(over, -np.inf, gain[full])
+            for cap in caps:
+                cap.take(user, at, gain)
         return places
+
+
+class _Counts:
+    """How many items of each list have a value, and which items of the shortlists may no longer be taken."""
+
+    def __init__(self, attribute: Attribute, most: int, columns: NDArray[np.int64]) -> None:
+        n, width = len(columns), attribute.values + 1
+        self.most = most
+        # A number for each user and value; the last of each user stands for none and never reaches the cap.
+        self.codes = attribute.codes[columns] + (np.arange(n, dtype=np.int32) * width)[:, None, None]
+        self.taken = np.zeros(n * width, np.int32)
+        self.taken[attribute.values :: width] = np.iinfo(np.int32).min // 2
+
+    def take(
+        self, user: NDArray[np.integer], at: NDArray[np.integer], gain: NDArray[np.floating[Any]]
+    ) -> None:
+        """Count the chosen items; those of the same shortlist with a value that is full have no gain left."""
+        own = self.codes[user, at]
+        self.taken[own] += 1
+        full = self.taken[own] >= self.most
+        if not full.any():
+            return
+        for column in np.flatnonzero(full.any(axis=0)):
+            rows = np.flatnonzero(full[:, column])
+            over = (self.codes[rows] == own[rows, column, None, None]).any(axis=2)
+            gain[rows] = np.where(over, -np.inf, gain[rows])
