@@ -111,3 +111,23 @@ def test_a_split_by_time_asks_for_the_column_of_times(infrec: Infrec, ratings: P
     assert ran.code == 1 and "--time COLUMN" in ran.err
     ran = infrec("evaluate", ratings, "--split", "by-time", "--train-on", "summary")
     assert ran.code == 2 and "exclude each other" in ran.err
+
+
+def test_the_cost_of_diverse_lists(infrec: Infrec, tmp_path: Path) -> None:
+    page = tmp_path / "lists.html"
+    words = ("evaluate", "demo", "-m", "ease", "--set", "reg=500", "--diversity", "0.3")
+    ran = infrec(*words, "--report", page, "--json")
+    assert ran.code == 0, ran.err
+    trade = ran.document["trade"]
+    assert (trade["k"], trade["users"], len(trade["steps"])) == (10, 1000, 4)
+    first, last = trade["steps"][0], trade["steps"][-1]
+    assert first["metrics"]["NDCG@10"] == pytest.approx(ran.document["metrics"]["NDCG@10"], rel=1e-6)
+    assert last["diversity"] == 0.3 and last["metrics"]["coverage@10"] > first["metrics"]["coverage@10"]
+    assert "<svg" in page.read_text(encoding="utf-8")
+    shown = infrec(*words)
+    assert "EASE with diversity 0.3: NDCG@10 " in shown.out and "by scores alone" in shown.out
+
+
+def test_a_report_needs_a_wish(infrec: Infrec, tmp_path: Path) -> None:
+    ran = infrec("evaluate", "demo", "--report", tmp_path / "lists.html")
+    assert ran.code == 2 and "give --diversity or --popularity" in ran.err

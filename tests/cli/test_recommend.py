@@ -114,3 +114,41 @@ def test_another_ending_is_refused(infrec: Infrec, films: Path, tmp_path: Path, 
     said = " ".join(ran.err.split())
     assert ran.code == 2 and says in said and "expected one of .csv, .jsonl, .parquet" in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = tmp_path_factory.mktemp("demo") / "model"
+    assert run(["fit", "demo", "-m", "ease", "--set", "reg=100", "-o", str(model)]) == 0
+    return model
+
+
+def test_lists_that_are_not_all_alike(infrec: Infrec, demo: Path) -> None:
+    """The options are the parameters of `recommend`."""
+    from infrec import load
+
+    words = ("--diversity", "0.4", "--popularity", "-0.2", "--max-per", "genre=2", "--max-per", "title=1")
+    ran = infrec("recommend", demo, "--user", "17", *words, "--json")
+    assert ran.code == 0, ran.err
+    wishes = {"diversity": 0.4, "popularity": -0.2, "max_per": {"genres": 2, "title": 1}}
+    table = load(demo).recommend(["17"], **wishes)  # type: ignore[arg-type]
+    assert [row["item"] for row in ran.document["recommendations"]] == table["item"]
+    assert table["item"] != load(demo).recommend(["17"])["item"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--max-per", "genre"), "'genre' is not of the form COLUMN=N"),
+        (("--max-per", "genre=few"), "not of the form COLUMN=N"),
+        (("--max-per", "genre=0"), "max_per is 0 for 'genre'"),
+        (("--max-per", "studio=2"), "'studio', which the items of the model do not have"),
+        (("--diversity", "2"), "diversity is 2.0; expected a number of at least 0 and at most 1"),
+        (("--popularity", "-3"), "popularity is -3.0"),
+    ],
+)
+def test_wishes_for_lists_that_cannot_be_met(
+    infrec: Infrec, demo: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    ran = infrec("recommend", demo, "--user", "17", *words)
+    assert ran.code == 2 and sentence in ran.err

@@ -11,9 +11,11 @@ from infrec.metrics import (
     coverage,
     exposure,
     gini,
+    intra_list_distance,
     novelty,
     popularity,
     popularity_distance,
+    unit_columns,
 )
 
 TOP = np.array([[0, 1], [0, -1], [-1, -1]])
@@ -34,6 +36,25 @@ def test_novelty_is_the_mean_surprise_in_bits() -> None:
 
 def test_popularity_is_a_mean_over_the_list_without_its_padding() -> None:
     np.testing.assert_allclose(popularity(TOP, COUNTS), [5, 8, 0])
+
+
+def test_distance_within_lists_is_one_minus_the_mean_cosine_of_its_pairs() -> None:
+    """Items 0 and 1 have the same people, item 2 others, item 3 half of both, item 4 nobody."""
+    people = sp.csr_array(np.array([[1, 1, 0, 1, 0], [1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 1, 0, 0]]))
+    columns = unit_columns(people)
+    lists = np.array([[0, 1, -1], [0, 2, -1], [0, 1, 3], [0, 4, -1], [3, -1, -1], [-1, -1, -1]])
+    expected = [0, 1, 1 - (1 + 0.5 + 0.5) / 3, 1, 0, 0]
+    np.testing.assert_allclose(intra_list_distance(lists, columns), expected, atol=1e-12)
+
+
+def test_distance_is_that_of_all_pairs_one_by_one() -> None:
+    rng = np.random.default_rng(5)
+    matrix = sp.csr_array((rng.random((40, 30)) < 0.3) * rng.random((40, 30)))
+    top = np.array([rng.permutation(30)[:7] for _ in range(300)])  # more than a block of lists
+    dense = unit_columns(matrix).toarray()
+    cosines = (dense @ dense.T)[top[:, :, None], top[:, None, :]]
+    expected = 1 - (cosines.sum(axis=(1, 2)) - 7) / 42
+    np.testing.assert_allclose(intra_list_distance(top, unit_columns(matrix)), expected, atol=1e-12)
 
 
 def test_gini() -> None:

@@ -335,6 +335,18 @@ class RecommenderContract:
         only = model.recommend(3, only=5, exclude_seen=False)  # type: ignore[arg-type]
         assert only["item"] == [5]
 
+    def test_lists_that_are_not_all_alike(self, model: Recommender) -> None:
+        """Whole, without repeats, other than by scores alone; a model with one list for all says so."""
+        users = ["u003", "u041", "u090"]
+        plain = [model.recommend([user], k=8)["item"] for user in users]
+        try:
+            diverse = [model.recommend([user], k=8, diversity=0.8, popularity=-0.2)["item"] for user in users]
+        except ConfigError as failure:
+            assert "the same order for everybody" in str(failure) and plain[1][0] == plain[2][0]
+        else:
+            assert all(len(set(items)) == 8 for items in diverse) and diverse != plain
+        assert all(len(model.recommend([user], k=8, max_per={"title": 1})) == 8 for user in users)
+
     def test_similar(self, model: Recommender) -> None:
         table = model.similar("i05", k=7)
         assert table.columns == ["item", "rank", "score", "title"]

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError
-from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
+from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, PopRec
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.serve.answers import explain, recommend
 from infrec.serve.errors import Problem
 from infrec.serve.loading import Source, load, sources
-from infrec.serve.schemas import ExplainRequest, RecommendRequest
+from infrec.serve.schemas import ExplainRequest, RecommendRequest, read
 from infrec.serve.served_model import Catalogue, Served
 from infrec.serve.server import attach, publish
 
@@ -210,3 +210,38 @@ except InfrecError as refused:
 """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "needs JAX" in told and told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"diversity": 0.4},
+        {"popularity": -0.5},
+        {"max_per": {"genre": 2}},
+        {"diversity": 1, "max_per": {"genres": 3}},
+    ],
+)
+def test_lists_that_are_not_all_alike_are_those_of_the_python_api(
+    served: Served, wishes: dict[str, Any]
+) -> None:
+    model = served.model
+    table = model.recommend(histories=[[100, 104]], k=12, **wishes).table.to_pydict()
+    query = RecommendRequest(history=[100, 104], k=12, **wishes)
+    others = [RecommendRequest(history=[101, 110], k=12, **wishes), RecommendRequest(history=[100], k=12)]
+    alone, among = recommend(served, [query])[0], recommend(served, [*others, query])[2]
+    assert isinstance(alone, bytes) and alone == among
+    assert ids(json.loads(alone)) == table["item"]
+    assert table["item"] != model.recommend(histories=[[100, 104]], k=12)["item"]
+
+
+def test_wishes_for_lists_that_cannot_be_met(served: Served, films: Interactions, tmp_path: Path) -> None:
+    (problem,) = recommend(served, [RecommendRequest(history=[100], max_per={"studio": 2})])
+    assert isinstance(problem, Problem) and problem.status == 422 and "'studio'" in problem.message
+    PopRec().fit(films).save(tmp_path / "popular")
+    popular = load(Source("popular", tmp_path / "popular"))
+    (problem,) = recommend(popular, [RecommendRequest(history=[100], diversity=0.5)])
+    assert isinstance(problem, Problem) and problem.status == 422 and "for everybody" in problem.message
+    wrong = ('"diversity": 1.5', '"diversity": NaN', '"popularity": "much"', '"max_per": {"genre": 0}')
+    for field in wrong:
+        with pytest.raises(Problem):
+            read(RecommendRequest, f'{{"history": [], {field}}}'.encode())

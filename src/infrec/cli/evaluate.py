@@ -15,12 +15,14 @@ from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
 from infrec.cli.spelling import in_words_of_the_command_line
 from infrec.errors import DataError, InfrecError
+from infrec.models.balance import Balance
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
     from infrec.evaluation import Evaluation
+    from infrec.evaluation.trade import Trade
     from infrec.models import Recommender
     from infrec.search import Tuned
     from infrec.splits import Split
@@ -84,9 +86,18 @@ SampleUsersOption = Annotated[
         min=1,
     ),
 ]
+ReportOption = Annotated[
+    Path | None,
+    option(
+        "--report FILE",
+        "Write a page about --diversity and --popularity: accuracy against coverage, with a figure.",
+        options.LISTS,
+    ),
+]
 
 
 @reads_data
+@options.balances_lists
 def evaluate(
     data: options.Data,
     model: ModelOption = None,
@@ -98,6 +109,8 @@ def evaluate(
     split_by: SplitOption = None,
     train_on: TrainOnOption = None,
     sample_users: SampleUsersOption = None,
+    balance: Balance = Balance(),
+    report: ReportOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer:
@@ -114,7 +127,12 @@ def evaluate(
       infrec evaluate ratings.csv --positive "rating >= 4" -m infinite-ae -m ease -m poprec
       infrec evaluate ml-1m --model ease --set reg=1000
       infrec evaluate ml-1m --model mf --search 60
+      infrec evaluate ml-1m --diversity 0.3 --report lists.html
     """
+    if report is not None and balance.neutral:
+        raise typer.BadParameter(
+            "--report shows what a wish for lists costs; give --diversity or --popularity."
+        )
     if no_search and search is not None:
         raise typer.BadParameter("--no-search and --search exclude each other; give one.")
     if save_selection is not None and search is None:
@@ -140,7 +158,9 @@ def evaluate(
             elif train_on is not None:
                 train = _train_part(reading.load(train_on)).align_items(split.train.items)
         search_by = Search(no_search, search, fixed)
-        trial = Trial(data, split, train, train_on, search_by, protocol, sample_users, seed, watch.seconds)
+        trial = Trial(
+            data, split, train, train_on, search_by, protocol, sample_users, balance, seed, watch.seconds
+        )
         documents = []
         for document in trial.each(models, progress):
             documents.append(document)
@@ -148,6 +168,8 @@ def evaluate(
                 from infrec.search import committed
 
                 console.saved(committed.save_search(document, save_selection, set_ or (), seed))
+    if report is not None:
+        _write_report(report, documents, log, trial)
     failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(show, documents, log, trial), int(failed)
@@ -195,6 +217,7 @@ class Trial:
     search: Search
     protocol: Protocol
     sample_users: int | None
+    balance: Balance
     seed: int
     load: Mapping[str, float]
 
@@ -255,8 +278,23 @@ class Trial:
                 sample_users=self.sample_users,
                 progress=progress,
             )
+            trade = None if self.balance.neutral else self._trade(tuning.model, progress)
         users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
-        return self._facts(model) | _document(tuning, result, users, stages, self.search.seconds, self.seed)
+        document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
+        return self._facts(model) | document | ({} if trade is None else {"trade": trade.as_dict()})
+
+    def _trade(self, model: Recommender, progress: Progress) -> Trade:
+        from infrec.evaluation.trade import trade
+
+        return trade(
+            model,
+            self.split,
+            self.balance,
+            protocol=self.protocol,
+            seed=self.seed,
+            sample_users=self.sample_users,
+            progress=progress,
+        )
 
     def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
         known = isinstance(failure, InfrecError)
@@ -402,9 +440,37 @@ def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> No
             search = document["search"]
             spent = numbers.seconds(search["spent"])
             console.note(f"{document['model']}: {search['tried']} of {search['of']} candidates in {spent}")
+    for one in _trades(documents):
+        from infrec.report import trade
+
+        console.say(f"\n{trade.headline(one)}")
+        console.out().print(terminal.table(trade.table(one)))
     every = (one for document in documents for one in document.get("candidates", ()))
     for candidate in (one for one in every if one["error"]):
         console.note(f"skipped {numbers.settings(candidate['settings'])}: {candidate['error']}")
+
+
+def _trades(documents: list[dict[str, Any]]) -> list[Trade]:
+    """The trades of the models that could run."""
+    from infrec.evaluation.trade import Step, Trade
+
+    return [
+        Trade(**{**each["trade"], "steps": tuple(Step(**step) for step in each["trade"]["steps"])})
+        for each in documents
+        if "trade" in each
+    ]
+
+
+def _write_report(path: Path, documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> None:
+    """The page about lists that are not all alike."""
+    from infrec import drafts
+    from infrec.report import html, trade
+
+    if trades := _trades(documents):
+        facts = {"device": machine.device(), "infrec": str(machine.versions()["infrec"])}
+        page = trade.document(trades, trial.data, _caption(log, trial), facts)
+        drafts.write_text(path, html.render(page))
+        console.saved(path)
 
 
 def _caption(log: Interactions, trial: Trial) -> str:

@@ -22,6 +22,7 @@ from infrec.cli import config, console
 from infrec.cli.spelling import as_options, in_words_of_the_command_line
 from infrec.data.columns import ReadOptions
 from infrec.errors import ConfigError
+from infrec.models.balance import Balance
 from infrec.progress import Progress, silent
 from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _DATA = "Data"
 MODEL = "Model"  # panels of help texts
+LISTS = "Lists that are not all alike"
 MODELS = ", ".join(models.NAMES)
 Command = Callable[..., Any]
 Words = str | Callable[[], None]
@@ -317,6 +319,9 @@ reads_data = with_settings(
     config=Shown("FILE"),
     panel=_DATA,
 )
+
+
+balances_lists = with_settings("balance", Balance, diversity=Shown("D"), popularity=Shown("P"), panel=LISTS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
@@ -12,8 +12,9 @@ import typer
 
 from infrec import drafts
 from infrec.cli import console
-from infrec.cli.options import Answer, option
+from infrec.cli.options import LISTS, Answer, balances_lists, option
 from infrec.errors import DataError
+from infrec.models.balance import Balance
 from infrec.progress import Progress
 
 if TYPE_CHECKING:
@@ -47,12 +48,21 @@ KOption = Annotated[int, option("-k N", "How many items.", min=1)]
 OnlyOption = Annotated[list[str] | None, option("--only ID", "Recommend among these items only; repeatable.")]
 ExcludeOption = Annotated[list[str] | None, option("--exclude ID", "Never recommend this item; repeatable.")]
 IncludeSeenOption = Annotated[bool, option("--include-seen", "Also items that the history holds already.")]
+MaxPerOption = Annotated[
+    list[str] | None,
+    option(
+        "--max-per COLUMN=N",
+        "At most N items with the same value of a column of the items table, such as genre=3; repeatable.",
+        LISTS,
+    ),
+]
 OnUnknownOption = Annotated[
     Literal["popular", "skip", "error"],
     option("--on-unknown", "What an unknown user gets: popular items, nothing, an error."),
 ]
 
 
+@balances_lists
 def recommend(
     model: ModelArgument,
     user: UserOption = None,
@@ -64,6 +74,8 @@ def recommend(
     only: OnlyOption = None,
     exclude: ExcludeOption = None,
     include_seen: IncludeSeenOption = False,
+    balance: Balance = Balance(),
+    max_per: MaxPerOption = None,
     on_unknown: OnUnknownOption = "popular",
 ) -> Answer:
     """Recommend items: for a known user, for a history never seen, or for everybody.
@@ -75,6 +87,7 @@ def recommend(
       infrec recommend model --user 17
       infrec recommend model --history 50,181 -k 5
       infrec recommend model --history "Jurassic Park" --history 181
+      infrec recommend model --user 17 --diversity 0.3 --max-per genre=3
       infrec recommend model --all --out recs.csv
       infrec recommend model --all --data prepared --out recs.parquet
     """
@@ -86,6 +99,7 @@ def recommend(
         raise typer.BadParameter("--data is where --user and --all find histories; --history is one itself.")
     if out is not None:
         _check_file(out)
+    caps = _caps(max_per or ())
     from infrec import models
 
     fitted = models.load(model)
@@ -100,6 +114,9 @@ def recommend(
         "only": only or None,
         "exclude": exclude or None,
         "on_unknown": on_unknown,
+        "diversity": balance.diversity,
+        "popularity": balance.popularity,
+        "max_per": caps,
     }
     if out is not None:
         with console.bars() as progress:
@@ -109,6 +126,19 @@ def recommend(
         words = f"{rows:,} recommendations for {users:,} users in [bold]{console.plain(out)}[/]."
         return {"model": fitted.name, "k": k, "users": users, "rows": rows, "out": str(out)}, words
     return _for_history(fitted, history, filters) if history else _for_users(fitted, dataset, user, filters)
+
+
+def _caps(pairs: Sequence[str]) -> dict[str, int]:
+    """Columns and how many items of a list may have one value of them, from `column=number`."""
+    caps = {}
+    for pair in pairs:
+        column, _, number = pair.rpartition("=")
+        if not column.strip() or not number.strip().isdecimal():
+            raise typer.BadParameter(
+                f"{pair!r} is not of the form COLUMN=N, such as genre=3.", param_hint="--max-per"
+            )
+        caps[column.strip()] = int(number)
+    return caps
 
 
 def _check_file(out: Path) -> None:

@@ -21,9 +21,11 @@ from infrec.metrics.catalogue import (
     coverage,
     exposure,
     gini,
+    intra_list_distance,
     novelty,
     popularity,
     popularity_distance,
+    unit_columns,
 )
 from infrec.metrics.ranking import hit_rate_at, hits, top_k
 
@@ -40,6 +42,7 @@ __all__ = [
     "gini",
     "hit_rate_at",
     "hits",
+    "intra_list_distance",
     "inverse_propensity",
     "ndcg",
     "novelty",
@@ -53,5 +56,6 @@ __all__ = [
     "top_k",
     "truncated_ndcg",
     "truncated_recall",
+    "unit_columns",
     "user_auc",
 ]

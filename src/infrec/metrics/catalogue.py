@@ -15,6 +15,7 @@ import scipy.sparse as sp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_LISTS = 256  # whose sums of columns exist at a time
 ITEMS = 200  # the most popular ones, whose pairs are looked at
 
 
@@ -61,6 +62,41 @@ def novelty(top: NDArray[np.integer], item_counts: NDArray[np.integer], n_users:
     """
     surprise = -np.log2(np.maximum(item_counts, 1) / max(1, n_users))
     return _mean_over_list(top, surprise)
+
+
+def unit_columns(matrix: sp.csr_array) -> sp.csr_array:
+    """Items × users: each item's column of a log, of length 1; 0 for an item that nobody has.
+
+    Args:
+        matrix: Interactions, users × items.
+    """
+    columns = sp.csr_array(matrix.T.tocsr(), dtype=np.float64)
+    lengths = np.sqrt(np.asarray(columns.multiply(columns).sum(axis=1)).ravel())
+    columns.data /= np.repeat(lengths, np.diff(columns.indptr))
+    return columns
+
+
+def intra_list_distance(top: NDArray[np.integer], columns: sp.csr_array) -> NDArray[np.float64]:
+    """Mean of 1 − cosine over the pairs of each list, in 0…1: 0 when the same people have all its items.
+
+    Σ over pairs ⟨a, b⟩ follows from ‖Σ a‖² and Σ ‖a‖², so no pair is looked at. A list of one item has 0.
+
+    Args:
+        top: Lists of item columns from `top_k`, [n, k].
+        columns: From `unit_columns`.
+    """
+    out = np.zeros(len(top))
+    own = np.asarray(columns.multiply(columns).sum(axis=1)).ravel()
+    for start in range(0, len(top), _LISTS):
+        some = top[start : start + _LISTS]
+        row, place = np.nonzero(some >= 0)
+        pairs = (np.ones(len(row)), (row, some[row, place]))
+        lists = sp.csr_array(pairs, shape=(len(some), columns.shape[0]))
+        sums, length = lists @ columns, np.count_nonzero(some >= 0, axis=1)
+        products = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() - lists @ own
+        several = length > 1
+        out[start : start + _LISTS] = several - products / np.where(several, length * (length - 1), np.inf)
+    return out
 
 
 def popularity(top: NDArray[np.integer], item_counts: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -34,6 +34,7 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import InteractionsLike, canonical
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models.lists import Lists
+from infrec.models.reranking import Traits
 from infrec.progress import Progress, silent
 from infrec.search.criterion import Candidate
 from infrec.search.tunable import Tunable
@@ -105,6 +106,7 @@ class Recommender(Tunable, Lists):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._fitted: Fitted | None = None
+        self._traits: tuple[Fitted, Traits] | None = None
 
     @property
     def settings(self) -> Any:
@@ -211,6 +213,12 @@ class Recommender(Tunable, Lists):
     def popularity(self) -> NDArray[np.float32]:
         """The sum of each item's weights: what is recommended when nothing is known of a user."""
         return np.asarray(self.log.matrix.sum(axis=0), dtype=np.float32).ravel()
+
+    @property
+    def traits(self) -> Traits:
+        if self._traits is None or self._traits[0] is not self.fitted:
+            self._traits = (self.fitted, Traits(self))
+        return self._traits[1]
 
     def score(self, histories: sp.csr_array, *, users: Sequence[object] | None = None) -> NDArray[np.float32]:
         if histories.shape[1] != self.log.n_items:

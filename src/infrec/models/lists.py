@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -21,6 +21,8 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.rows import Rows
 from infrec.errors import ConfigError, DataError
 from infrec.metrics.ranking import top_k
+from infrec.models.balance import Balance
+from infrec.models.reranking import Reranker, Traits
 from infrec.search.criterion import Scorer
 
 if TYPE_CHECKING:
@@ -79,9 +81,16 @@ def best_items(
     *,
     exclude_seen: bool,
     allowed: NDArray[np.bool_] | None,
+    reranker: Reranker | None = None,
 ) -> NDArray[np.int64]:
-    """Columns of the k best items of each history, best first; −1 where fewer may appear."""
-    return top_k(scores, min(k, rows.shape[1]), exclude=rows if exclude_seen else None, only=allowed)
+    """Columns of the k best items of each history, best first; −1 where fewer may appear.
+
+    reranker: what else counts beside the scores.
+    """
+    k, seen = min(k, rows.shape[1]), rows if exclude_seen else None
+    if reranker is not None:
+        return reranker.best(scores, rows, k, exclude=seen, allowed=allowed)
+    return top_k(scores, k, exclude=seen, only=allowed)
 
 
 # ---- ids and tables -----------------------------------------------------------------------------
@@ -92,6 +101,11 @@ class Lists(Scorer):
     @abstractmethod
     def popularity(self) -> NDArray[np.float32]:
         """The sum of each item's weights: what is recommended when nothing is known of a user."""
+
+    @property
+    @abstractmethod
+    def traits(self) -> Traits:
+        """Traits of the items beside scores: which are alike, how popular each is, of which genre."""
 
     @abstractmethod
     def _similarity(self, item: int) -> NDArray[np.floating[Any]]:
@@ -107,6 +121,9 @@ class Lists(Scorer):
         only: Iterable[object] | None = None,
         exclude: Iterable[object] | None = None,
         on_unknown: OnUnknown = "popular",
+        diversity: float = 0.0,
+        popularity: float = 0.0,
+        max_per: Mapping[str, int] | None = None,
     ) -> Rows:
         """The k best items of known users (by id), of histories (lists of item ids), or of everybody.
 
@@ -123,6 +140,12 @@ class Lists(Scorer):
             exclude: Item ids that stay out.
             on_unknown: For a user or a history of which nothing is known: popular items, no list, or an
                 error.
+            diversity: How much lists avoid items that are alike, from 0 (not at all) to 1;
+                `infrec.models.reranking` has the formula.
+            popularity: From −1 to 1: below 0, items better known than those of the history stand lower; above
+                0, less known ones do.
+            max_per: Column of the items table → how many items of a list may have the same value of it, as
+                in {"genre": 3}.
         """
         if on_unknown not in get_args(OnUnknown):
             raise ConfigError(
@@ -141,6 +164,7 @@ class Lists(Scorer):
             kept = np.flatnonzero(np.diff(rows.indptr))
             rows, names = rows[kept], names.take(pa.array(kept))
         allowed = _allowed(self.log, only, exclude)
+        reranker = Reranker.of(self.traits, Balance(diversity, popularity), max_per)
         step = max(1, _BATCH_SCORES // max(1, rows.shape[1]))
         best = np.empty((rows.shape[0], min(k, rows.shape[1])), np.int64)
         values = np.empty(best.shape, np.float32)
@@ -148,7 +172,9 @@ class Lists(Scorer):
             some = slice(start, start + step)
             asked = rows if rows.shape[0] <= step else rows[some]
             scores = self._scores(asked, names[some] if by_id else None)
-            best[some] = best_items(scores, asked, k, exclude_seen=exclude_seen, allowed=allowed)
+            best[some] = best_items(
+                scores, asked, k, exclude_seen=exclude_seen, allowed=allowed, reranker=reranker
+            )
             values[some] = np.take_along_axis(scores, best[some], axis=1)
         row, place = np.nonzero(best >= 0)
         items = best[row, place]
@@ -160,6 +186,36 @@ class Lists(Scorer):
             "source": pc.if_else(pa.array(np.diff(rows.indptr)[row] > 0), "model", "popular"),
         }
         return _with_titles(self.log, table, items)
+
+    def rank(
+        self,
+        history: Iterable[object],
+        items: Iterable[object],
+        *,
+        diversity: float = 0.0,
+        popularity: float = 0.0,
+        max_per: Mapping[str, int] | None = None,
+    ) -> Rows:
+        """Given items in the order in which somebody should see them: item, rank, score, source, title.
+
+        Items that the model does not know are left out, with a warning; those of the history stay.
+
+        Args:
+            history: Item ids of somebody, known or not.
+            items: Ids of the items, as an earlier step of a pipeline found them.
+            diversity, popularity, max_per: See `recommend`; what `max_per` forbids is left out.
+        """
+        wanted = list(_listed(items))
+        ranked = self.recommend(
+            histories=[history],
+            k=max(1, len(wanted)),
+            exclude_seen=False,
+            only=wanted,
+            diversity=diversity,
+            popularity=popularity,
+            max_per=max_per,
+        )
+        return Rows(ranked.table.drop_columns("user"))
 
     def _scores(self, rows: sp.csr_array, users: pa.Array | None) -> NDArray[np.float32]:
         def score(some: sp.csr_array, places: NDArray[np.intp]) -> NDArray[np.float32]:

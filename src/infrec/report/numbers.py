@@ -22,6 +22,7 @@ MEANING = {
     "PSP@10": "hits weighted by how rarely the item occurs: finding what is not popular (%)",
     "PSP@100": "the same for the first 100 (%)",
     "AUC": "chance that a held-out item scores higher than a random other one (0.5 is guessing)",
+    "distance@10": "how few people two items of a list have in common: mean 1 − cosine over its pairs (%)",
     "coverage@10": "share of all items that anybody is recommended (%)",
     "novelty@10": "how unexpected the recommended items are: mean −log₂ of their share of users (bits)",
 }

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from infrec.errors import InfrecError
 from infrec.kernels.gram import FEW
+from infrec.models.balance import Balance
 from infrec.models.lists import allowed_items, best_items, score_or_popularity
+from infrec.models.reranking import Reranker
 from infrec.serve.errors import Problem
 from infrec.serve.schemas import ExplainRequest, PersonRequest, RecommendRequest
 from infrec.serve.served_model import Id, Served, compact
@@ -33,11 +35,12 @@ class _History:
 
 @dataclass(slots=True)
 class _Ready:
-    """A request whose ids are columns: the history, and which items may be recommended."""
+    """A request whose ids are columns: the history, which items may be there, what counts beside scores."""
 
     request: RecommendRequest
     history: _History
     allowed: NDArray[np.bool_] | None
+    reranker: Reranker | None
 
 
 def recommend(served: Served, requests: Sequence[RecommendRequest]) -> list[bytes | Exception]:
@@ -48,7 +51,8 @@ def recommend(served: Served, requests: Sequence[RecommendRequest]) -> list[byte
     for place, request in enumerate(requests):
         try:
             allowed = _allowed(served, request) if request.filtered else None
-            ready.append(_Ready(request, _history(served, request), allowed))
+            reranker = _reranker(served, request) if request.balanced else None
+            ready.append(_Ready(request, _history(served, request), allowed, reranker))
             places.append(place)
         except Problem as problem:
             out[place] = problem
@@ -109,6 +113,16 @@ def _allowed(served: Served, request: RecommendRequest) -> NDArray[np.bool_]:
     return allowed_items(len(catalogue), within, catalogue.positions(request.exclude or ())[0])
 
 
+def _reranker(served: Served, request: RecommendRequest) -> Reranker | None:
+    balance = Balance(request.diversity, request.popularity)
+    try:
+        if balance.diversity:
+            _ = served.model.traits.vectors
+        return Reranker.of(served.model.traits, balance, request.max_per)
+    except InfrecError as failure:
+        raise Problem(422, "invalid", f"{served.name}: {failure}") from None
+
+
 def _stacked(served: Served, histories: Sequence[_History]) -> sp.csr_array:
     ends = np.cumsum([0] + [len(one.columns) for one in histories])
     weights = np.concatenate([one.weights for one in histories])
@@ -132,10 +146,10 @@ def _scores(served: Served, rows: sp.csr_array, users: list[Id | None]) -> NDArr
 def _lists(
     ready: Sequence[_Ready], rows: sp.csr_array, scores: NDArray[np.float32]
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float32]]]:
-    """Each request's best items and their scores. Requests of one length without filters go together."""
+    """Each request's best items and their scores. Those of one length and by scores alone go together."""
     groups: dict[tuple[int, bool, int], list[int]] = {}
     for at, one in enumerate(ready):
-        alone = at if one.allowed is not None else -1
+        alone = -1 if one.allowed is None and one.reranker is None else at
         groups.setdefault((one.request.k, one.request.exclude_seen, alone), []).append(at)
     items: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(ready)
     for (k, exclude_seen, _), members in groups.items():
@@ -146,6 +160,7 @@ def _lists(
             k,
             exclude_seen=exclude_seen,
             allowed=ready[members[0]].allowed,
+            reranker=ready[members[0]].reranker,
         )
         for at, row in zip(members, best, strict=True):
             items[at] = row[row >= 0]

@@ -10,9 +10,19 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails
 
+from infrec.models.balance import Balance
 from infrec.serve.errors import Problem
 from infrec.serve.settings import MAX_HISTORY, MAX_K
 
@@ -27,6 +37,13 @@ Text = Annotated[StrictStr, Field(max_length=1000)]
 ItemId = Annotated[StrictInt | Text, Field(description="An id as the data had it; matched on its text.")]
 Ids = Annotated[list[ItemId], Field(max_length=MAX_HISTORY)]
 ModelName = Annotated[Text | None, Field(description="A name from /v1/models; the first one when left out.")]
+
+
+def _wish(name: str) -> Any:
+    """A field of a request that is a setting of lists: its default, range and meaning."""
+    declared = Balance.__dataclass_fields__[name]
+    limits, text = declared.metadata, f"{declared.metadata['help']}."
+    return Field(declared.default, ge=limits["least"], le=limits["most"], description=text.capitalize())
 
 
 class PersonRequest(BaseModel):
@@ -60,6 +77,15 @@ class RecommendRequest(PersonRequest):
     genres: list[Text] | None = Field(
         None, min_length=1, max_length=100, description="Only items with one of these."
     )
+    diversity: StrictFloat = _wish("diversity")
+    popularity: StrictFloat = _wish("popularity")
+    max_per: dict[Text, Annotated[StrictInt, Field(ge=1)]] | None = Field(
+        None,
+        min_length=1,
+        max_length=10,
+        description="How many items may have the same value of a column of the items table.",
+        examples=[{"genre": 3}],
+    )
     explain: StrictInt = Field(0, ge=0, le=5, description="How many reasons for each item.")
 
     def _check(self) -> None:
@@ -71,6 +97,11 @@ class RecommendRequest(PersonRequest):
     def filtered(self) -> bool:
         """Whether the list is restricted to some of the items."""
         return self.only is not None or self.exclude is not None or self.genres is not None
+
+    @property
+    def balanced(self) -> bool:
+        """Whether anything counts in the list beside the scores."""
+        return bool(self.diversity or self.popularity or self.max_per)
 
 
 class ExplainRequest(PersonRequest):

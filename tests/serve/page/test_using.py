@@ -238,6 +238,31 @@ def test_a_list_can_be_taken_away(page: Page, server: Server) -> None:
     assert page.wait("window.copied !== location.href && window.copied").splitlines() == lines
 
 
+def test_sliders_make_lists_less_alike(page: Page, server: Server) -> None:
+    """By keys too; what they say stands in the address and survives a reload."""
+    pick(page, "Android", "Colony")
+    before = recommended(page)
+    page.js("document.querySelector('#diversity').focus()")
+    for _ in range(5):
+        page.press("ArrowRight")
+    diverse = changes(page, before)
+    page.wait("location.hash.includes('diversity=0.5')")
+    asked = post(server, "v1/recommend", history=likes(page), k=10, diversity=0.5)
+    assert diverse == [str(item["item"]) for item in asked["items"]]
+    page.js("document.querySelector('#popularity').focus()")
+    for _ in range(10):
+        page.press("ArrowLeft")
+    less_known = changes(page, diverse)
+    page.wait("location.hash.includes('popularity=-1')")
+    asked = post(server, "v1/recommend", history=likes(page), k=10, diversity=0.5, popularity=-1)
+    assert less_known == [str(item["item"]) for item in asked["items"]]
+    page.send("Page.reload")
+    page.wait("document.readyState === 'complete' && document.querySelector('#diversity').value === '0.5'")
+    assert recommended(page) == less_known and page.js("document.querySelector('#popularity').value") == "-1"
+    page.click("#clear")
+    page.wait("!location.hash.includes('diversity') && !location.hash.includes('popularity')")
+
+
 def test_only_these_genres(page: Page) -> None:
     pick(page, "Android")
     page.click("#genre-part summary")

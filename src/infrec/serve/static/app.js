@@ -1,6 +1,7 @@
 // The page: reads the address, asks the service, shows the answers. Everything shown follows from `state`.
 
 import { server, keepToken, takeToken } from "./api.js";
+import { balance } from "./balance.js";
 import { followConnection } from "./connection.js";
 import { announce, byId, el, plural, title, titled } from "./dom.js";
 import { about, ask, held, List, Ties } from "./recommendations.js";
@@ -70,7 +71,7 @@ const ties = new Ties();
 async function recommend() {
   const pair = [main(), beside()].filter(Boolean);
   const person = state.known ? { user: state.known } : { history: state.likes };
-  const question = { person, k: state.k, genres: state.genres };
+  const question = { person, k: state.k, genres: state.genres, ...balance() };
   const key = JSON.stringify([pair.map((model) => [model.name, model.hash]), question]);
   if (key === shown) return;
   asking?.abort();
@@ -168,16 +169,15 @@ function showControls() {
   byId("beside").replaceChildren(el("option", { value: ALONE }, "nothing else"), ...others().map(option));
   byId("beside").value = beside()?.name ?? ALONE;
   byId("beside-part").hidden = models.length < 2;
-  const { genres } = current;
   byId("untitled").hidden = current.titles;
-  byId("genre-part").hidden = !genres.length;
+  byId("genre-part").hidden = !current.genres.length;
   const only = held(current, state.genres);
   byId("genre-text").textContent = only.length ? `only ${only.join(", ")}` : "in any genre";
   const list = byId("genre-list");
-  if (list.dataset.of !== genres.join("|")) {
-    list.dataset.of = genres.join("|");
+  if (list.dataset.of !== current.genres.join("|")) {
+    list.dataset.of = current.genres.join("|");
     const box = (genre) => el("input", { type: "checkbox", name: "genre", value: genre });
-    list.replaceChildren(...genres.map((genre) => el("label", {}, box(genre), el("span", {}, genre))));
+    list.replaceChildren(...current.genres.map((genre) => el("label", {}, box(genre), el("span", {}, genre))));
   }
   list.querySelectorAll("input").forEach((box) => (box.checked = state.genres.includes(box.value)));
 }
@@ -217,7 +217,7 @@ byId("stranger").addEventListener("click", () => {
   search.focus();
 });
 byId("clear").addEventListener("click", () => {
-  update({ likes: [], genres: [], k: 10 });
+  update({ likes: [], genres: [], diversity: 0, popularity: 0, k: 10 });
   search.focus();
 });
 byId("more").addEventListener("click", () => update({ k: state.k + 10 }));

@@ -243,8 +243,8 @@ export class Ties {
 export const held = (model, genres) => genres.filter((genre) => model.genres.includes(genre));
 
 /** Ask a model for a person, `{history}` or `{user}`; reasons for each item come with it. */
-export function ask(model, { person, k, genres }, signal) {
+export function ask(model, { person, k, genres, diversity, popularity }, signal) {
   const only = held(model, genres);
-  const request = { model: model.name, ...person, k, explain: 3, ...(only.length && { genres: only }) };
+  const request = { model: model.name, ...person, k, diversity, popularity, explain: 3, ...(only.length && { genres: only }) };
   return server.post("v1/recommend", request, signal);
 }
