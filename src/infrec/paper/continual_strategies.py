@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from infrec.checkpoints import CheckpointedLoop
 from infrec.data import Interactions, datasets
 from infrec.errors import DataError
-from infrec.paper.cells import TARGETS, Cell
+from infrec.paper.cells import DEFAULT_MODE, TARGETS, Cell
 from infrec.paper.records import SPLIT_SEED, figures, plain
 from infrec.progress import Progress, Stopwatch
 from infrec.randomness import generator
@@ -276,7 +276,7 @@ class Walk:
         }
         if state.summary is None or state.exemplars is None:
             users = max(1, round(self.budget * new.n_users / new.n_interactions))
-            mine |= {"targets": TARGETS, "total": self.budget}
+            mine |= {"mode": DEFAULT_MODE, "targets": TARGETS, "total": self.budget}
             summary = distill(new, users, seed=self.cell.seed, progress=self.progress, **mine)
         else:
             rows = Interactions.from_csr(state.exemplars, items=new.items.ids)
