@@ -89,3 +89,24 @@ def test_a_budget_that_cannot_be_kept_is_one_sentence(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         _sized(sparse, **budget)
+
+
+def test_without_a_budget_rows_are_as_long_as_the_log_s_or_half_of_a_small_log(sparse: Interactions) -> None:
+    n = sparse.n_interactions
+    users, total = _sized(sparse)
+    assert total == round(0.5 * n) and users == total // 10  # 6,000 interactions, three a user
+    dense = Interactions.from_csr(np.random.default_rng(0).random((2000, 100)) < 0.3)
+    assert _sized(dense) == (500, round(500 * dense.n_interactions / 2000))
+    assert _sized(dense, users=40) == (40, round(40 * dense.n_interactions / 2000))
+    assert _sized(sparse, users=400) == (400, round(0.5 * n))
+    assert size.sized(DistillSettings.of("discrete"), None, NONE, sparse).per_user is None  # as it was
+
+
+def test_the_reason_of_a_size(sparse: Interactions) -> None:
+    summary = Summary.of(sparse.select_users(np.arange(1000)))
+    assert size.reason(NONE | {"users": None}, summary, sparse).endswith("interactions (half of a small log)")
+    few = Summary.of(sparse.select_users(np.arange(20)))
+    assert size.reason(NONE | {"users": None}, few, sparse) == (
+        "1% of the log's interactions (rows as long as the log's, but 10 or more)"
+    )
+    assert size.reason({"users": 20, "bytes": 900}, few, sparse).endswith("(users=20 and bytes=900)")

@@ -355,7 +355,7 @@ def _show(summary: Summary, work: _Work, data: str) -> None:
     from infrec.report.card import fidelity_table
 
     about = summary.about
-    kind = "interactions" if summary.discrete else "fractional interactions"
+    kind = "interactions" if summary.discrete else "weighted interactions"
     best = f", the best of them {about['best_step']:,}" if about["validation"] else ""
     console.say(
         f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "

@@ -45,7 +45,7 @@ _NUMBERS = (  # of the manifest: name, whether it is whole, and the least it may
 )
 _FORMS: Mapping[str, type] = {
     **dict.fromkeys(("settings", "validation", "guarantee", "set_aside", "reading"), dict),
-    **dict.fromkeys(("mode", "start", "criterion", "first_start"), str),
+    **dict.fromkeys(("mode", "start", "criterion", "first_start", "size_reason"), str),
     **dict.fromkeys(("history",), list),
 }
 

@@ -106,7 +106,9 @@ def distill(
 
     def of_size(count: int | None, directory: Path | None) -> Summary:
         summary = one(train, val, size.sized(base, count, asked, train), directory)
-        return summary if bytes is None else size.trimmed(summary, bytes)
+        summary = summary if bytes is None else size.trimmed(summary, bytes)
+        why = size.reason({"users": None if users is None else count, **asked}, summary, train)
+        return replace(summary, about={**summary.about, "size_reason": why})
 
     if target is None:
         return of_size(users if settings is None else base.users, place)

@@ -67,6 +67,22 @@ def sized(
     return replace(base, users=users, per_user=total / users)
 
 
+def reason(asked: Mapping[str, Any], made: Summary, train: Interactions) -> str:
+    """Why a summary has its size, for the card.
+
+    Args:
+        asked: The number of users and the budgets that were asked for, None where they were not.
+        made: The summary.
+        train: The log.
+    """
+    share = made.n_interactions / train.n_interactions
+    given = " and ".join(f"{name}={value:g}" for name, value in asked.items() if value is not None)
+    if not given:
+        small = share > 0.99 * LARGEST_SHARE
+        given = "half of a small log" if small else "rows as long as the log's, but 10 or more"
+    return f"{share:.0%} of the log's interactions ({given})"
+
+
 def _users(asked: int | None, total: float | None, train: Interactions) -> int:
     """How many synthetic users: as asked for, else so few that their rows are no shorter than `SHORTEST`."""
     if asked is not None:

@@ -82,6 +82,7 @@ class Card:
     picture: synthetic users × most popular items, a hexadecimal digit a cell, 0 to f (the largest).
     facts: small print worth keeping (library versions, device, command).
     guarantee: ε, δ, what they mean and what they do not cover; None where there is none.
+    size_reason: what the number of interactions follows from.
     audit: what `infrec audit` found, without anybody's id (`Audit.as_dict(ids=False)`); None before it.
     """
 
@@ -106,6 +107,7 @@ class Card:
     facts: Mapping[str, str] = field(default_factory=dict)
     guarantee: Mapping[str, Any] | None = None
     audit: Mapping[str, Any] | None = None
+    size_reason: str = ""
 
     def by_model(self) -> dict[str, Any]:
         """The metrics by model and dataset, as `--json` has them; `ratio` is the summary's share."""
@@ -212,6 +214,7 @@ def card_of(
             **{name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")},
         },
         guarantee=guarantee,
+        size_reason=about.get("size_reason", ""),
     )
 
 
