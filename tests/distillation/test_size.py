@@ -95,9 +95,12 @@ def test_without_a_budget_rows_are_as_long_as_the_log_s_or_half_of_a_small_log(s
     n = sparse.n_interactions
     users, total = _sized(sparse)
     assert total == round(0.5 * n) and users == total // 10  # 6,000 interactions, three a user
-    dense = Interactions.from_csr(np.random.default_rng(0).random((2000, 100)) < 0.3)
-    assert _sized(dense) == (500, round(500 * dense.n_interactions / 2000))
-    assert _sized(dense, users=40) == (40, round(40 * dense.n_interactions / 2000))
+    middle = Interactions.from_csr(np.random.default_rng(0).random((2000, 1000)) < 0.04)
+    assert _sized(middle) == (500, round(middle.n_interactions / 3))  # 500 × 40 would be a quarter
+    assert _sized(middle, users=500)[1] == round(middle.n_interactions / 4)
+    dense = Interactions.from_csr(np.random.default_rng(0).random((4000, 120)) < 0.5)
+    assert _sized(dense) == (500, round(500 * dense.n_interactions / 4000))
+    assert _sized(dense, users=40) == (40, round(40 * dense.n_interactions / 4000))
     assert _sized(sparse, users=400) == (400, round(0.5 * n))
     assert size.sized(DistillSettings.of("discrete"), None, NONE, sparse).per_user is None  # as it was
 

@@ -30,7 +30,7 @@ SCHEDULE = {  # steps, and steps between validations, of large and of small data
     "discrete": ((200, 25), (200, 25)),
     "discrete, own targets": ((400, 50), (200, 25)),
     "soft": ((150, 25), (150, 10)),
-    "weighted": ((150, 25), (150, 25)),
+    "weighted": ((200, 25), (300, 50)),
     "published": ((200, 25), (200, 25)),
 }
 OWN_HIDDEN = 0.2  # of `discrete` with own targets: the more is shown, the better it is learnt by heart
@@ -94,7 +94,8 @@ class DistillSettings(Settings):
     # schedule
     steps: int | None = setting(
         None,
-        "at most so many; –: 200 (`soft`: 150; `discrete` with own targets on a large log: 400)",
+        "at most so many; –: 200 (`soft`: 150; `weighted` on a small log: 300; `discrete` with own targets "
+        "on a large one: 400)",
         least=1,
     )
     rate: float = setting(0.04, "learning rate of Adam", above=0)
@@ -103,7 +104,7 @@ class DistillSettings(Settings):
         0.0, "decay of a running mean of the logits, which is validated and released", least=0, below=1
     )
     validate_every: int | None = setting(
-        None, "steps between two validations; –: 25 (50 of 400; `soft` on a small log: 10)", least=1
+        None, "steps between two validations; –: 25 (50 of 300 or 400; `soft` on a small log: 10)", least=1
     )
     patience: int | None = setting(
         150, "stop after so many steps without improvement; –: never (`--set patience=none`)", least=1
@@ -248,7 +249,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "start": "users", "start_noise": 0.0, "tau": 10.0, "rate": 0.04, "l1": 1e-3, "reg": 0.1,
     },
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
-    "weighted": {**_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "hidden": 0.5, "reg": 0.1},
+    "weighted": {
+        **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "hidden": 0.5, "reg": 0.1, "rate": 0.06,
+    },
     "discrete": {
         **_OURS, "tau": 1.0, "targets": "others", "hidden": 0.4, "rate": 0.05, "average": 0.9,
     },

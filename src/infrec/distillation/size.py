@@ -1,7 +1,7 @@
 """How large a summary is: a budget in users, interactions, bytes or quality becomes rows and their length.
 
 Without a budget there are at most 500 synthetic users, with as many interactions in all as 500 real ones
-have, or a share of the log where it is small.
+have, but of a small log at least a third and at most half.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.data.summary import LEVELS, Summary
-from infrec.distillation.settings import DistillSettings, default_per_user
+from infrec.distillation.settings import SMALL_DATA, DistillSettings, default_per_user
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress
 from infrec.randomness import generator
@@ -25,6 +25,7 @@ FEWEST = 25  # users that a search for the smallest summary begins with
 MOST_USERS = 500  # that are made where nobody says how many
 SHORTEST = 10  # interactions of a synthetic user, on average, before there are fewer users instead
 LARGEST_SHARE = 0.5  # of the log's interactions, where nobody says how many
+LEAST_SHARE = 1 / 3  # of a small log's: the sparser it is, the less can be left out
 SPARSE = ("discrete", "weighted")  # modes whose rows have a number of interactions
 BUDGETS = ("per_user", "total", "percent", "bytes")
 
@@ -78,8 +79,9 @@ def reason(asked: Mapping[str, Any], made: Summary, train: Interactions) -> str:
     share = made.n_interactions / train.n_interactions
     given = " and ".join(f"{name}={value:g}" for name, value in asked.items() if value is not None)
     if not given:
-        small = share > 0.99 * LARGEST_SHARE
-        given = "half of a small log" if small else "rows as long as the log's, but 10 or more"
+        part = {LARGEST_SHARE: "half", LEAST_SHARE: "a third"}
+        near = [words for fixed, words in part.items() if abs(share - fixed) < 0.01 * fixed]
+        given = f"{near[0]} of a small log" if near else "rows as long as the log's, but 10 or more"
     return f"{share:.0%} of the log's interactions ({given})"
 
 
@@ -109,7 +111,10 @@ def _total(
     if base.mode != "weighted":
         return None
     rows = _users(users, None, train)
-    return max(min(rows * default_per_user(n / train.n_users, train.n_items), LARGEST_SHARE * n), rows)
+    total = rows * default_per_user(n / train.n_users, train.n_items)
+    if n < SMALL_DATA and users is None:
+        total = max(total, LEAST_SHARE * n)
+    return max(min(total, LARGEST_SHARE * n), rows)
 
 
 # ---- bytes -----------------------------------------------------------------------------------------------
