@@ -195,6 +195,7 @@ def put(column: str, at: int, value: Any, kind: pa.DataType | None = None) -> Ca
         ("summary", "interactions", put("item", 0, 5)),
         ("summary", "interactions", put("weight", 0, float("inf"))),
         ("summary", "interactions", put("weight", 0, -0.5)),
+        ("summary", "interactions", put("weight", 0, 0.0)),
         ("summary", "interactions", lambda t: t.drop_columns(["weight"])),
         ("summary-discrete", "users", lambda t: t.slice(0, 5)),
         ("dataset", "part-00001", put("user", 0, 2**31 - 1)),
@@ -215,6 +216,18 @@ def test_tables_that_cannot_be(
     folder = copy(name)
     change_table(folder, table, change)
     with pytest.raises(ArtifactError, match=r"is no sound (model|summary|dataset)"):
+        used(folder)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(-0.5, "-0.5"), (0.0, "0"), (float("nan"), "nan"), (float("inf"), "inf")]
+)
+def test_a_weight_that_is_none_is_named_by_its_row(
+    value: float, shown: str, copy: Callable[[str], Path]
+) -> None:
+    folder = copy("summary")
+    change_table(folder, "interactions", put("weight", 2, value))
+    with pytest.raises(ArtifactError, match=f"row 3 of interactions has the weight {shown}, not a finite"):
         used(folder)
 
 

@@ -167,10 +167,17 @@ class Artifact:
         """The column `weight`, each above 0; ones where there is none and it need not be."""
         if default and "weight" not in self.tables[table].column_names:
             return np.ones(self.tables[table].num_rows, np.float32)
-        with np.errstate(over="ignore"):
-            values = self.column(table, "weight").astype(np.float32, copy=False)
-        if not (values > 0).all() or not _finite(values):
-            raise self.unsound(f"some weights of {table} are 0 or less, or too large")
+        column = self.tables[table].column("weight")
+        if column.null_count or column.to_numpy().dtype.kind != "f":
+            return self.column(table, "weight")  # which says what is wrong with it
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = column.to_numpy().astype(np.float32, copy=False)
+            wrong = np.flatnonzero(~((values > 0) & np.isfinite(values)))
+        if len(wrong):
+            raise self.unsound(
+                f"row {wrong[0] + 1:,} of {table} has the weight {column[int(wrong[0])].as_py():g}, not a "
+                "finite number above 0"
+            )
         return values
 
     def about_items(self, table: str = "items") -> pa.Table | None:

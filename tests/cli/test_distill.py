@@ -17,6 +17,7 @@ import pytest
 from infrec import artifacts
 from infrec.cli.app import run
 from infrec.cli.console import live_distillation, reached, step_words
+from infrec.data import Summary
 from infrec.evaluation.fidelity import Card
 from infrec.report import html
 from infrec.report.card import document
@@ -54,9 +55,9 @@ def test_document_and_directory_keep_the_contract(infrec: Infrec, ratings: Path,
     found = ran.document
     rows = pq.read_table(out / "interactions.parquet")
     assert rows.column_names == ["user", "item", "weight"]
-    assert set(rows["weight"].to_pylist()) == {1.0}
+    assert len(set(rows["weight"].to_pylist())) <= 16 and min(rows["weight"].to_pylist()) > 0
     assert found["users"] == 8 and found["interactions"] == 40 == rows.num_rows
-    assert found["discrete"] is True and found["mode"] == "discrete"
+    assert found["discrete"] is False and found["mode"] == "weighted"
     assert found["start"] in ("users", "popularity")
     assert found["steps"] == 30 and 0 <= found["best_step"] <= 30
     assert found["seconds"] > 0 and found["ms_per_step"] > 0
@@ -83,7 +84,8 @@ def test_the_card_is_made_of_its_record(summary: Path) -> None:
         *(("ease", data) for data in ("full", "summary", "random")),
     ]
     assert len(record.picture) == 8 and {len(row) for row in record.picture} == {24}
-    assert sum(row.count("f") for row in record.picture) == record.summary.interactions
+    assert sum(digit != "0" for row in record.picture for digit in row) == record.summary.interactions
+    assert "f" in "".join(record.picture), "the largest weight"
     assert record.summary.bytes < record.full.bytes
     assert record.activity[1].facts["mean"] == pytest.approx(5)
 
@@ -125,11 +127,16 @@ def test_a_fit_takes_a_summary_as_its_centres(
     assert infrec("fit", ratings, "--model", "ease", "--centres", summary, "--out", out).code == 2
 
 
-def test_a_summary_is_exported_with_weight_1(infrec: Infrec, summary: Path, tmp_path: Path) -> None:
+def test_a_summary_is_exported_with_its_weights(infrec: Infrec, summary: Path, tmp_path: Path) -> None:
     assert infrec("export", summary, "--format", "csv", "--out", tmp_path / "s.csv").code == 0
     lines = (tmp_path / "s.csv").read_text().splitlines()
     assert lines[0].replace('"', "") == "user,item,weight" and len(lines) == 41
-    assert all(line.endswith(",1") for line in lines[1:])
+    kept = Summary.load(summary).to_table()
+    assert [float(line.rpartition(",")[2]) for line in lines[1:]] == pytest.approx(kept["weight"].to_pylist())
+    assert infrec("export", summary, "--format", "recbole", "--out", tmp_path / "s.inter").code == 0
+    header, *rows = (tmp_path / "s.inter").read_text().splitlines()
+    assert header.split("\t") == ["user_id:token", "item_id:token", "weight:float"]
+    assert [float(row.split("\t")[2]) for row in rows] == pytest.approx(kept["weight"].to_pylist())
 
 
 def test_without_a_card_nothing_is_measured(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:
@@ -326,7 +333,7 @@ def test_a_summary_may_have_more_users_than_the_new_log(
     [
         (("--users", 9), "users is given, but a summary is continued within its size (8 users, 40"),
         (("--per-user", 9), "per_user is given"),
-        (("--mode", "soft"), "mode is 'soft', but the summary to continue is 'discrete'"),
+        (("--mode", "soft"), "mode is 'soft', but the summary to continue is 'weighted'"),
         (("--search",), "--continue keeps the settings of its summary"),
     ],
 )

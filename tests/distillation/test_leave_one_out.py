@@ -163,6 +163,10 @@ def test_targets_are_spread_over_what_is_not_shown():
     share = np.where(free, wanted.astype(np.float32), 0)
     expected = share / share.sum(1, keepdims=True) * np.asarray(own).sum(1, keepdims=True)
     np.testing.assert_allclose(target, expected, rtol=1e-4, atol=1e-6)
+    _, mixed, _ = objective._given_and_target(
+        x, user, key, form._replace(own_share=0.25), jnp.asarray(wanted)
+    )
+    np.testing.assert_allclose(mixed, 0.25 * np.asarray(own) + 0.75 * expected, rtol=1e-4, atol=1e-6)
 
 
 def test_where_it_is_the_default_and_where_it_is_refused():
@@ -183,7 +187,7 @@ def test_targets_change_the_summary(small_log):
     made = {t: distill(small_log, 8, targets=t, hidden=0.3, steps=6, seed=1) for t in ("own", "others")}
     assert made["own"].about["settings"]["targets"] == "own"
     assert (made["own"].matrix != made["others"].matrix).nnz > 0
-    assert made["others"].discrete and made["own"].n_interactions == made["others"].n_interactions
+    assert made["own"].n_interactions == made["others"].n_interactions
 
 
 # ---- processors without half precision ---------------------------------------------------------------------

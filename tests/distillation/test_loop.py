@@ -19,6 +19,7 @@ from infrec.checkpoints import fingerprint, locked
 from infrec.data import Interactions
 from infrec.distillation import DistillSettings, Interrupted, distill
 from infrec.distillation.run import Run
+from infrec.distillation.settings import MODES
 from infrec.distillation.validation import Verdict
 from infrec.errors import ArtifactError, ConfigError, SolveError
 from tests import hostile
@@ -35,9 +36,9 @@ def _run(log: Interactions, *, seed: int = 1, **options):
     return distill(log, seed=seed, **config, **rest)
 
 
-@pytest.mark.parametrize("mode", ["discrete", "soft", "published"])
+@pytest.mark.parametrize("mode", MODES)
 def test_deterministic_by_seed(small_log: Interactions, mode: str) -> None:
-    options = {"mode": mode, "gamma": 20} if mode != "discrete" else {"mode": mode}
+    options = {"mode": mode, "gamma": 20} if mode in ("soft", "published") else {"mode": mode}
     one, again, other = (_run(small_log, seed=seed, **options) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.matrix.toarray(), again.matrix.toarray())
     assert one.about["history"] == again.about["history"]
@@ -49,6 +50,15 @@ def test_discrete_is_exactly_zero_and_one_with_the_sizes_asked_for(small_log: In
     assert set(np.unique(found.matrix.toarray())) == {0.0, 1.0}
     assert found.discrete
     assert found.n_interactions == 30
+
+
+def test_weighted_has_few_levels_and_rows_of_learnt_size(small_log: Interactions) -> None:
+    """As many interactions as asked for in all, a fifth of the mean in each row or more, up to 16 weights."""
+    found = _run(small_log, mode="weighted", per_user=10)
+    assert found.n_interactions == 60 and found.user_counts.min() >= 2 and len(set(found.user_counts)) > 1
+    halvings = -2 * np.log2(found.matrix.data)
+    np.testing.assert_allclose(halvings, halvings.round(), atol=1e-5)
+    assert not found.discrete and halvings.min() >= 0 and halvings.max() <= 15
 
 
 def test_interrupted_anywhere_resumes_to_the_same_bits(small_log: Interactions, tmp_path: Path) -> None:
@@ -123,7 +133,7 @@ def test_a_run_directory_is_not_overwritten_or_mixed_up(small_log: Interactions,
     _run(small_log, run_directory=tmp_path / "run")
     with pytest.raises(ConfigError, match="holds the checkpoint of an earlier run"):
         _run(small_log, run_directory=tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"a run with hidden = 0\.4, this one has 0\.3"):
+    with pytest.raises(ConfigError, match=r"a run with hidden = 0\.5, this one has 0\.3"):
         _run(small_log, run_directory=tmp_path / "run", resume=True, hidden=0.3)
     other = Interactions.from_csr(
         small_log.matrix[::-1], users=small_log.users.ids, items=small_log.items.ids

@@ -81,3 +81,28 @@ def test_rows_that_take_everything_or_nothing_are_finite() -> None:
     mask = _mask(logits, jnp.asarray([0, 6], jnp.int32))
     slope = jax.grad(lambda x: (relaxations.above_threshold(x, mask, 1.0) ** 2).sum())(logits)
     assert np.isfinite(np.asarray(slope)).all()
+
+
+def test_weighted_is_the_largest_entries_forwards_and_all_of_soft_backwards() -> None:
+    logits = jnp.asarray(4 * np.random.default_rng(6).normal(size=(5, 40)), jnp.float32)
+    upstream = jnp.asarray(np.random.default_rng(7).normal(size=(5, 40)), jnp.float32)
+    dense = np.asarray(relaxations.soft(logits, 3.0, 4.0))
+    value, back = jax.vjp(lambda x: relaxations.weighted(x, jnp.int32(60), 3.0, 4.0), logits)
+    value = np.asarray(value)
+    kept = value > 0
+    assert kept.sum() == 60 and kept.sum(axis=1).min() >= 60 // (5 * 5)
+    # By hand: beside the two surest of each row, the largest entries of all rows.
+    order = np.argsort(-np.asarray(jax.nn.log_softmax(logits / 3.0, axis=1)), axis=None, kind="stable")
+    sure = np.asarray(_mask(logits, jnp.full(5, 2, jnp.int32)))
+    rest = [at for at in order if not sure.flat[at]][: 60 - 10]
+    np.testing.assert_array_equal(np.flatnonzero(kept & ~sure), np.sort(rest))
+    np.testing.assert_allclose(value[kept], dense[kept], rtol=2**0.25 - 1 + 1e-4)  # half a level off at most
+    _, expected = jax.vjp(lambda x: relaxations.soft(x, 3.0, 4.0), logits)
+    np.testing.assert_allclose(back(upstream)[0], expected(upstream)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_levels_by_hand() -> None:
+    """The 16 powers of √½: 1, 0.707, 0.5, … 0.0055; the nearest by ratio, and never 0."""
+    found = relaxations.levels(jnp.asarray([1.0, 0.9, 0.8, 0.5, 0.26, 0.0055, 1e-4, 0.0]))
+    halvings = np.array([0, 0, 1, 2, 4, 15, 15, 15])
+    np.testing.assert_allclose(found, 2.0 ** (-halvings / 2), rtol=1e-6)

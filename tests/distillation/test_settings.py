@@ -49,7 +49,7 @@ def test_bad_settings(settings: dict, says: str) -> None:
 
 
 def test_unknown_mode() -> None:
-    with pytest.raises(ConfigError, match="discrete, soft, published"):
+    with pytest.raises(ConfigError, match="weighted, discrete, soft, published"):
         DistillSettings.of("cubist")
 
 

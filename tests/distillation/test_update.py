@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -55,7 +56,7 @@ def test_the_size_stays_and_items_are_those_of_both(
     assert new.items == halves[1].items and (old.n_items, new.n_items) == (40, 60)
     assert new.titles is not None and new.titles[0].as_py() == "Item 0"
     about = new.about
-    assert (about["mode"], about["start"], about["first_start"]) == ("discrete", "summary", "popularity")
+    assert (about["mode"], about["start"], about["first_start"]) == ("weighted", "summary", "popularity")
     assert (about["represents"], about["periods"]) == (120, 2)
     assert about["settings"]["steps"] == 40  # its settings stay as well
     assert new.matrix[:, 40:].nnz > 0
@@ -111,13 +112,18 @@ def test_rounding_up_a_block_changes_nothing(small_log: Interactions) -> None:
     assert users.x.shape == (1, 128, 60) and float(users.total) == float(users.weight.sum()) == 70
 
 
-@pytest.mark.parametrize("mode", ["discrete", "soft"])
+@pytest.mark.parametrize("mode", ["discrete", "weighted", "soft"])
 def test_it_starts_where_the_old_one_ended(mode: str) -> None:
     rng = np.random.default_rng(0)
     config = DistillSettings.of(mode, users=6)
     if mode == "discrete":
         before = np.zeros((6, 30))
         before[:, :7] = rng.permuted(np.eye(6, 7) + 1, axis=1) > 0
+    elif mode == "weighted":
+        config = replace(config, mass=2.0, start_noise=0.0)
+        before = np.asarray(relaxations.weighted(3 * rng.normal(size=(6, 30)), np.int32(42), config.tau, 2.0))
+        assert (before > 0).sum() == 42
+        before = before[np.argsort((before > 0).sum(axis=1), kind="stable")]  # small rows stand first
     else:
         before = np.asarray(relaxations.soft(3 * rng.normal(size=(6, 30)), config.tau, 8.0))
     matrix = Interactions.from_csr(before).matrix
@@ -126,6 +132,9 @@ def test_it_starts_where_the_old_one_ended(mode: str) -> None:
     if mode == "discrete":
         again = relaxations.top_mask(logits, np.diff(matrix.indptr))
         np.testing.assert_array_equal(again, before)
+    elif mode == "weighted":
+        again = np.asarray(relaxations.weighted(logits, np.int32(42), config.tau, 2.0))
+        np.testing.assert_allclose(again, before, rtol=1e-5)
     else:  # entries that were cut off at 1 may have been larger
         again = np.asarray(relaxations.soft(logits, config.tau, before.sum(axis=1, keepdims=True)))
         np.testing.assert_allclose(again, before, rtol=1e-3)
@@ -154,7 +163,7 @@ def test_without_new_items_the_vocabulary_stays(old: Summary) -> None:
         ({"users": 20}, "users is given, but a summary is continued within its size .12 users, 108"),
         ({"total": 20}, "total is given"),
         ({"target": 0.9}, "target is given"),
-        ({"mode": "soft"}, "mode is 'soft', but the summary to continue is 'discrete'"),
+        ({"mode": "soft"}, "mode is 'soft', but the summary to continue is 'weighted'"),
         ({"speed": 1}, "distill has no setting 'speed'"),
         ({"settings": DistillSettings()}, "settings and previous are both given"),
     ],

@@ -56,7 +56,19 @@ MODELS = {
 }
 STEPS = ("--set", "validate_every=2", "--steps", "4", "--no-card")
 SUMMARIES = {
-    "discrete": ("distill", LOG, "--users", "4", "--per-user", "6", "--set-aside", "0.2", *STEPS),
+    "discrete": (
+        "distill",
+        LOG,
+        "--mode",
+        "discrete",
+        "--users",
+        "4",
+        "--per-user",
+        "6",
+        "--set-aside",
+        "0.2",
+        *STEPS,
+    ),
     "soft": ("distill", LOG, "--users", "4", "--mode", "soft", *STEPS),
     "published": ("distill", LOG, "--users", "4", "--mode", "published", *STEPS),
     "sample": ("sample", LOG, "--strategy", "user-rns", "--users", "6"),

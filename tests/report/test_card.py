@@ -86,9 +86,9 @@ def test_sizes_and_time_before_and_after() -> None:
         assert f">{text}<" in page, text
 
 
-def test_a_fractional_summary_is_called_one() -> None:
+def test_a_weighted_summary_is_called_one() -> None:
     page = render(card(discrete=False, mode="soft"))
-    assert "interactions, fractional" in page
+    assert "interactions, weighted" in page
     assert "weights between 0 and 1" in page
     assert "A dot is an interaction" not in page
 

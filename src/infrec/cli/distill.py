@@ -49,7 +49,13 @@ class MethodOptions(Settings):
 )
 @options.with_settings("method", MethodOptions, panel=_HOW, gamma=Shown("N"), search=Shown())
 @options.with_settings(
-    "size", SummarySize, panel=_SIZE, target=Shown("SHARE"), total=Shown("N"), percent=Shown("P")
+    "size",
+    SummarySize,
+    panel=_SIZE,
+    target=Shown("SHARE"),
+    total=Shown("N"),
+    percent=Shown("P"),
+    bytes=Shown("N"),
 )
 @options.with_settings(
     "given",
@@ -58,7 +64,9 @@ class MethodOptions(Settings):
     panel=_HOW,
     users=Shown("N", _SIZE, help="how many synthetic users; default: 500"),
     per_user=Shown("N", _SIZE, help="interactions per synthetic user, on average"),
-    mode=Shown(help="0/1 interactions (the default); our best fractional ones; or the paper's code"),
+    mode=Shown(
+        help="few interactions with weights (the default); 0/1; weights of all items; the paper's code"
+    ),
     start=Shown(help="begin with item popularity and noise, or with rows of real users (which leaks them)"),
     loss=Shown(help="on standardised scores (ours), as the paper's code has it, or its equation"),
     targets=Shown(help="learn what all others predict for a user (0/1's default), or own items (leaks)"),
@@ -177,7 +185,7 @@ def _run_settings(
         update.settings(before, run)
         run["previous"] = before
     else:
-        run["mode"] = run["mode"] or "discrete"
+        run["mode"] = run["mode"] or DistillSettings.mode
         users = {} if sizes["users"] is None else {"users": sizes["users"]}
         DistillSettings.of(**{"mode": run["mode"], **users, **settings})
     if privacy.promised:
@@ -347,7 +355,7 @@ def _show(summary: Summary, work: _Work, data: str) -> None:
     from infrec.report.card import fidelity_table
 
     about = summary.about
-    kind = "interactions" if summary.discrete else "fractional interactions"
+    kind = "interactions" if summary.discrete else "weighted interactions"
     best = f", the best of them {about['best_step']:,}" if about["validation"] else ""
     console.say(
         f"[bold]{summary.n_users:,}[/] synthetic users with [bold]{summary.n_interactions:,}[/] {kind} in "

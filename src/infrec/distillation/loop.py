@@ -66,6 +66,8 @@ def relaxed(logits: Array, data: Data, key: Array, settings: DistillSettings) ->
         return gumbel.multi_draw(logits, key, settings.tau, settings.draws or 1)
     if settings.mode == "soft":
         return relaxations.soft(logits, settings.tau, settings.mass or 1.0)
+    if settings.mode == "weighted":
+        return relaxations.weighted(logits, data.sizes.sum(), settings.tau, settings.mass or 1.0)
     return relaxations.discrete(logits, data.sizes, settings.tau)
 
 
@@ -82,7 +84,7 @@ def gradient(
     step_key = counter_noise.fold(data.key, at)
     form = Form(
         settings.loss, settings.hidden, settings.sharpness, settings.user_power, settings.kernel,
-        "BF16_BF16_F32" if settings.precision == "bfloat16" else settings.precision,
+        "BF16_BF16_F32" if settings.precision == "bfloat16" else settings.precision, settings.own_share,
     )  # fmt: skip
 
     def loss(params: tuple[Array, Array]) -> Array:

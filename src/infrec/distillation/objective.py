@@ -52,6 +52,7 @@ class Form(NamedTuple):
     user_power: float = 0.0  # a user's loss is divided by (number of targets) ** user_power
     kernel: Kernel = kernel_of(depth=1)
     precision: str = "default"  # of the two large products with real users
+    own_share: float = 0.0  # of the target where others predict: the user's own items
 
 
 def total(
@@ -175,7 +176,10 @@ def _given_and_target(
     if hide:
         spread = jnp.where(given > 0, 0.0, spread)
     amount = target.sum(axis=1) / jnp.maximum(spread.sum(axis=1), np.float32(1e-6))
-    return given, amount[:, None] * spread, hide
+    spread = amount[:, None] * spread
+    if form.own_share:
+        spread = form.own_share * target + (1 - form.own_share) * spread
+    return given, spread, hide
 
 
 def _shown_and_hidden(x: Array, user: Array, key: Array, form: Form) -> tuple[Array, Array, bool]:

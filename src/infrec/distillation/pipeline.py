@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from infrec.data import Interactions, Vocabulary
 from infrec.data.summary import Summary
-from infrec.distillation import private, update
+from infrec.distillation import private, size, update
 from infrec.distillation.settings import DistillSettings, given_only
-from infrec.errors import ConfigError, DataError
+from infrec.errors import ConfigError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
 from infrec.splits.holdout import held_out
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from infrec.distillation.loop import OnValidate
 
 logger = logging.getLogger(__name__)
-FEWEST = 25  # users that a search for the smallest summary begins with
 
 
 def distill(
@@ -38,6 +37,7 @@ def distill(
     per_user: float | None = None,
     total: int | None = None,
     percent: float | None = None,
+    bytes: int | None = None,
     gamma: int | None = None,
     target: float | None = None,
     previous: Summary | None = None,
@@ -58,11 +58,12 @@ def distill(
 
     Args:
         data: The split; or the log as `Interactions`, a dataframe, an Arrow table or a matrix, users × items.
-        users: How many synthetic users (500).
-        mode: `discrete` (0/1, the default), `soft` or `published`.
+        users: How many synthetic users; by default 500, or fewer where the log is small.
+        mode: `weighted` (the default), `discrete` (0/1), `soft` or `published`.
         per_user: Interactions of a synthetic user, on average.
         total: Interactions in all, instead.
         percent: Interactions in percent of the train part's, instead.
+        bytes: Bytes that `interactions.parquet` may take, instead.
         gamma: `per_user` in the paper's words: draws of a row (published) or its mass (soft).
         target: Instead of `users`, the share of full-data quality (HR@100 on validation; with fewer than 500
             items, HR at a fifth of them) that the smallest summary reaches.
@@ -83,31 +84,37 @@ def distill(
     data = data if isinstance(data, Split) else Interactions.from_data(data)
     place = None if run_directory is None else Path(run_directory)
     given = {"users": users, "seed": seed, "mode": mode, **changes}
-    size = {"per_user": per_user, "total": total, "percent": percent, "gamma": gamma, "target": target}
+    budget: dict[str, Any] = {"per_user": per_user, "total": total, "percent": percent, "bytes": bytes}
+    asked = {**budget, "gamma": gamma, "target": target}
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "noise_multiplier": noise_multiplier}
     if any(value is not None for value in promise.values()):
         private.refuse(
-            given | size | {"previous": previous, "on_validate": on_validate, "settings": settings}
+            given | asked | {"previous": previous, "on_validate": on_validate, "settings": settings}
         )
         promise |= {"catalogue": catalogue, "catalogue_info": catalogue_info}
-        return _with_promise(data, promise, settings, given | size, place, resume=resume, progress=progress)
+        return _with_promise(data, promise, settings, given | asked, place, resume=resume, progress=progress)
     made_from = fingerprint(data.train if isinstance(data, Split) else data)
     one = partial(_distilled, made_from=made_from, on_validate=on_validate, resume=resume, progress=progress)
     if previous is not None:
         if settings is not None:
             raise ConfigError("settings and previous are both given; expected single settings to change.")
-        carried = update.settings(previous, given | size)
+        carried = update.settings(previous, given | asked)
         train, val = _train_and_validation(update.with_items_of(data, previous), carried.seed)
         return one(train, val, carried, place, past=update.Past.of(previous, train.items))
-    base = _settings(settings, given, size)
+    base = _settings(settings, given, asked)
     train, val = _train_and_validation(data, base.seed)
+
+    def of_size(count: int | None, directory: Path | None) -> Summary:
+        summary = one(train, val, size.sized(base, count, asked, train), directory)
+        summary = summary if bytes is None else size.trimmed(summary, bytes)
+        why = size.reason({"users": None if users is None else count, **asked}, summary, train)
+        return replace(summary, about={**summary.about, "size_reason": why})
+
     if target is None:
-        return one(train, val, _sized(base, base.users, size, train), place)
-
-    def of_size(count: int) -> Summary:
-        return one(train, val, _sized(base, count, size, train), place and place / f"users-{count}")
-
-    return _smallest(of_size, target, train, val, progress)
+        return of_size(users if settings is None else base.users, place)
+    return size.smallest(
+        lambda count: of_size(count, place and place / f"users-{count}"), target, train, val, progress
+    )
 
 
 def _with_promise(
@@ -124,7 +131,7 @@ def _with_promise(
     seed = 42 if given["seed"] is None else given["seed"]
     source = private.private_log(log, **promise, seed=seed, directory=place, resume=resume, progress=progress)
     if settings is None:  # invented people may be learnt by heart
-        given = {"targets": "own", **given_only(given)}
+        given = {"mode": "discrete", "targets": "own", **given_only(given)}
         given["steps"] = given.get("steps") or private.INVENTED_STEPS
     place = None if place is None else place / "distillation"
     summary = distill(
@@ -203,12 +210,11 @@ def _distilled(
     return summary
 
 
-# ---- size ----------------------------------------------------------------------------------------------
 def _settings(
-    settings: DistillSettings | None, given: dict[str, Any], size: Mapping[str, Any]
+    settings: DistillSettings | None, given: dict[str, Any], asked: Mapping[str, Any]
 ) -> DistillSettings:
     """Settings with what was given by name, before the data completes them."""
-    gamma, target = size["gamma"], size["target"]
+    gamma, target = asked["gamma"], asked["target"]
     if gamma is not None:
         given = {**given, "draws": gamma, "mass": float(gamma)}
     if target is not None and given["users"] is not None:
@@ -219,99 +225,6 @@ def _settings(
         raise ConfigError(f"target is {target}; expected a share above 0 and at most 1, for example 0.95.")
     changes = given_only(given)
     return DistillSettings.of(**changes) if settings is None else replace(settings, **changes)
-
-
-def _sized(
-    base: DistillSettings, users: int, size: Mapping[str, Any], train: Interactions
-) -> DistillSettings:
-    """Settings for so many users, with the interactions per user that the size comes to."""
-    per_user, total, percent = size["per_user"], size["total"], size["percent"]
-    if size["gamma"] is not None and base.mode == "discrete" and not (total or percent):
-        per_user = per_user or float(size["gamma"])
-    given = [value for value in (per_user, total, percent) if value is not None]
-    if len(given) > 1:
-        raise ConfigError("per_user, total and percent all set the size; expected at most one of them.")
-    if not given:
-        return replace(base, users=users)
-    if not given[0] > 0:
-        raise ConfigError(f"the size of the summary is {given[0]}; expected a number above 0.")
-    if total is not None:
-        per_user = total / users
-    if percent is not None:
-        per_user = percent / 100 * train.n_interactions / users
-    if per_user < 1:
-        raise ConfigError(
-            f"{per_user * users:.0f} interactions for {users} synthetic users were asked for; expected "
-            "at least one for each: use fewer users or a larger size."
-        )
-    return replace(base, users=users, per_user=per_user)
-
-
-def _smallest(
-    of_size: Callable[[int], Summary],
-    target: float,
-    train: Interactions,
-    val: Interactions,
-    progress: Progress,
-) -> Summary:
-    """Doubling until the target is reached, then bisection to within an eighth."""
-    judge, full, largest = _judge(train, val), _full_quality(train, val, progress), train.n_users
-    quality: dict[int, float] = {}
-    summaries: dict[int, Summary] = {}
-
-    def reaches(count: int) -> bool:
-        summaries[count] = of_size(count)
-        quality[count] = judge(summaries[count]) / full
-        progress("target", len(quality), None, users=count, share=quality[count], target=target)
-        return quality[count] >= target
-
-    low, high = 0, min(FEWEST, largest)
-    while not reaches(high) and high < largest:
-        low, high = high, min(2 * high, largest)
-    while quality[high] >= target and high - low > max(1, high // 8):
-        middle = (low + high) // 2
-        if reaches(middle):
-            high = middle
-        else:
-            low = middle
-    best = high if quality[high] >= target else max(quality, key=lambda count: quality[count])
-    note = {
-        "asked": target,
-        "reached": quality[best] >= target,
-        "full_data": full,
-        "tried": {str(count): round(share, 4) for count, share in quality.items()},
-    }
-    return replace(summaries[best], about={**summaries[best].about, "target": note})
-
-
-def _full_quality(train: Interactions, val: Interactions, progress: Progress) -> float:
-    """HR@100 on validation, in percent, of the exact ∞-AE on all users."""
-    from infrec.models import InfiniteAE
-
-    model = InfiniteAE().fit(train, validation=val, progress=progress)
-    best = max((each.score for each in model.candidates if each.score is not None), default=0.0)
-    if not best > 0:
-        raise DataError(
-            "∞-AE on all users finds no validation item, so a target has no meaning; give users instead."
-        )
-    return best
-
-
-def _judge(train: Interactions, val: Interactions) -> Callable[[Summary], float]:
-    """A function from a summary to the HR@100 on validation, in percent, of ∞-AE fitted on that summary.
-
-    Users and list length are those of `_full_quality`: with fewer than 500 items the lists are shorter.
-    """
-    from infrec.models import InfiniteAE
-    from infrec.search.criterion import Criterion
-
-    criterion = Criterion(val.matrix, train.matrix)
-
-    def of(summary: Summary) -> float:
-        model = InfiniteAE(reg=summary.about["reg"], depth=summary.about["settings"]["depth"]).fit(summary)
-        return criterion(model)
-
-    return of
 
 
 # ---- validation items ----------------------------------------------------------------------------------

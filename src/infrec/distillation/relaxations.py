@@ -2,10 +2,12 @@
 
     soft:      X̂ = min(1, γ · softmax(X/τ))                     every row has mass at most γ
     discrete:  X̂ = 1 for the k_r largest logits of row r, else 0
+    weighted:  X̂ = the K largest entries of the soft summary, rounded to 16 levels, else 0
 
 A step function has no slope, so the gradient of `discrete` is that of X − t_r: every logit is pulled as
 strongly. The threshold t_r lies between the k_r-th logit and the next one and follows the logits within about
-τ of it, so that shifting a row changes nothing.
+τ of it, so that shifting a row changes nothing. The gradient of `weighted` is that of the whole soft summary:
+entries that are not kept are pulled too, and come in when they grow.
 """
 
 from __future__ import annotations
@@ -16,10 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from infrec.data.summary import LEVELS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtyping import Array, Bool, Float, Int
+
+FEWEST = 5  # a row of `weighted` has at least its mean number of entries over this
 
 
 def soft(
@@ -86,6 +92,32 @@ def discrete(
     mask = top_mask(jax.lax.stop_gradient(logits), sizes)
     above = above_threshold(logits, mask, tau)
     return jax.lax.stop_gradient(mask.astype(logits.dtype)) + (above - jax.lax.stop_gradient(above))
+
+
+def weighted(
+    logits: Float[Array, "rows items"], total: Int[Array, ""], tau: Array | float, gamma: Array | float
+) -> Float[Array, "rows items"]:
+    """The `total` largest entries of the soft summary, in few levels; its gradient is that of all entries."""
+    dense = soft(logits, tau, gamma)
+    kept = jnp.where(largest(logits, total, tau), levels(jax.lax.stop_gradient(dense)), 0.0)
+    return kept + (dense - jax.lax.stop_gradient(dense))
+
+
+def largest(
+    logits: Float[Array, "rows items"], total: Int[Array, ""], tau: Array | float
+) -> Bool[Array, "rows items"]:
+    """Where softmax(X/τ) is largest, `total` times in all; each row has at least a fifth of the mean."""
+    fixed = jax.lax.stop_gradient(logits)
+    fewest = jnp.maximum(total // (FEWEST * len(fixed)), 1)
+    sure = top_mask(fixed, jnp.broadcast_to(fewest, len(fixed)))
+    order = jnp.where(sure, jnp.inf, jax.nn.log_softmax(fixed / tau, axis=1))
+    return top_mask(order.reshape(1, -1), total[None]).reshape(fixed.shape)
+
+
+def levels(weights: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The nearest of the 16 powers of √½ from 1 to 0.0055: weights that take half a byte each."""
+    steps = jnp.round(-2 * jnp.log2(jnp.maximum(weights, 1e-9)))
+    return jnp.exp2(-jnp.clip(steps, 0, LEVELS - 1) / 2)
 
 
 def above_threshold(

@@ -20,9 +20,9 @@ from infrec.settings import Settings, setting
 if TYPE_CHECKING:
     from infrec.kernels import Kernel
 
-Mode = Literal["discrete", "soft", "published"]
+Mode = Literal["weighted", "discrete", "soft", "published"]
 Start = Literal["popularity", "users", "summary"]
-MODES: tuple[Mode, ...] = ("discrete", "soft", "published")
+MODES: tuple[Mode, ...] = ("weighted", "discrete", "soft", "published")
 STARTS: tuple[Start, ...] = ("popularity", "users", "summary")  # the last: where one is continued
 FINER_GRID = (1e-5, 1e-3, 0.1, 0.3, 1.0, 2.0, 5.0, 50.0)
 SMALL_DATA = 200_000  # interactions below which the second schedule holds: validation is cheap there
@@ -30,6 +30,7 @@ SCHEDULE = {  # steps, and steps between validations, of large and of small data
     "discrete": ((200, 25), (200, 25)),
     "discrete, own targets": ((400, 50), (200, 25)),
     "soft": ((150, 25), (150, 10)),
+    "weighted": ((200, 25), (300, 50)),
     "published": ((200, 25), (200, 25)),
 }
 OWN_HIDDEN = 0.2  # of `discrete` with own targets: the more is shown, the better it is learnt by heart
@@ -43,7 +44,9 @@ SEARCH_SPACE: dict[str, tuple[float, ...]] = {"tau": (0.3, 0.5, 0.7, 5.0, 10.0),
 class DistillSettings(Settings):
     """Settings of a distillation; `None` means: from the data. `of(mode)` has the defaults of a mode."""
 
-    mode: Mode = setting("discrete", "form of the summary: 0/1, our fractional one, or as published")
+    mode: Mode = setting(
+        "weighted", "form of the summary: few weights a row, 0/1, our fractional one, or as published"
+    )
     users: int = setting(500, "synthetic users", least=1)
     start: Start = setting("popularity", "starting logits; `summary` where one is carried on")
     start_scale: float = setting(1.0, "factor of the starting logits", above=0)
@@ -60,7 +63,9 @@ class DistillSettings(Settings):
     )
     # relaxation
     tau: float = setting(3.0, "τ: temperature; in `discrete` the width of the threshold", above=0)
-    mass: float | None = setting(None, "γ of a soft row; –: 100", above=0)
+    mass: float | None = setting(
+        None, "γ of a soft row; –: 100 (`weighted`: at most a tenth of the items)", above=0
+    )
     draws: int | None = setting(
         None, "γ: Gumbel draws; –: 200 for ML-1M, 100 where users have few interactions", least=1
     )
@@ -70,6 +75,9 @@ class DistillSettings(Settings):
     )
     targets: Literal["own", "others"] = setting(
         "own", "the loss asks for a user's own items, or for what all others predict for the user"
+    )
+    own_share: float = setting(
+        0.0, "with targets from others: the share that is the user's own items all the same", least=0, most=1
     )
     hidden: float = setting(
         0.0, "share of a user's items hidden in each step; `discrete` with own targets: 0.2", least=0, below=1
@@ -86,7 +94,8 @@ class DistillSettings(Settings):
     # schedule
     steps: int | None = setting(
         None,
-        "at most so many; –: 200 (`soft`: 150; `discrete` with own targets on a large log: 400)",
+        "at most so many; –: 200 (`soft`: 150; `weighted` on a small log: 300; `discrete` with own targets "
+        "on a large one: 400)",
         least=1,
     )
     rate: float = setting(0.04, "learning rate of Adam", above=0)
@@ -95,7 +104,7 @@ class DistillSettings(Settings):
         0.0, "decay of a running mean of the logits, which is validated and released", least=0, below=1
     )
     validate_every: int | None = setting(
-        None, "steps between two validations; –: 25 (50 of 400; `soft` on a small log: 10)", least=1
+        None, "steps between two validations; –: 25 (50 of 300 or 400; `soft` on a small log: 10)", least=1
     )
     patience: int | None = setting(
         150, "stop after so many steps without improvement; –: never (`--set patience=none`)", least=1
@@ -107,11 +116,11 @@ class DistillSettings(Settings):
     )
 
     @classmethod
-    def of(cls, mode: str = "discrete", **changes: Any) -> Self:
+    def of(cls, mode: str = "weighted", **changes: Any) -> Self:
         """The defaults of a mode with some settings changed.
 
         Args:
-            mode: `discrete`, `soft` or `published`.
+            mode: `weighted`, `discrete`, `soft` or `published`.
             changes: Settings by name.
         """
         if mode not in MODES:
@@ -173,11 +182,14 @@ class DistillSettings(Settings):
         own = self.mode == "discrete" and self.targets == "own"
         steps, every = SCHEDULE["discrete, own targets" if own else self.mode][small]
         steps, every = self.steps or steps, self.validate_every or every
+        mass = self.mass or self.per_user or min(100.0, float(n_items))
+        if self.mode == "weighted":  # far fewer than the items, or many would be cut off at 1
+            mass = self.mass or min(100.0, n_items / 10)
         return replace(
             self,
             per_user=per_user,
             size_power=power,
-            mass=self.mass or self.per_user or min(100.0, float(n_items)),
+            mass=mass,
             draws=self.draws or math.ceil(self.per_user or default_draws(mean)),
             steps=steps,
             validate_every=min(every, steps),
@@ -201,6 +213,7 @@ class SummarySize(Settings):
     )
     total: int | None = setting(None, "interactions in all")
     percent: float | None = setting(None, "interactions in percent of the train part's")
+    bytes: int | None = setting(None, "bytes that interactions.parquet may take")
 
 
 @dataclass(frozen=True)
@@ -236,6 +249,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "start": "users", "start_noise": 0.0, "tau": 10.0, "rate": 0.04, "l1": 1e-3, "reg": 0.1,
     },
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
+    "weighted": {
+        **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "hidden": 0.5, "reg": 0.1, "rate": 0.06,
+    },
     "discrete": {
         **_OURS, "tau": 1.0, "targets": "others", "hidden": 0.4, "rate": 0.05, "average": 0.9,
     },
@@ -267,7 +283,7 @@ def search_grid(
     factors = (0.5, 1.0, 2.0) if base == 100 else (1.0, 2.5, 3.5)
     space = dict(SEARCH_SPACE)
     sized = any(given.get(name) is not None for name in ("per_user", "total", "percent"))
-    if given["mode"] != "discrete" and not sized:
+    if given["mode"] in ("soft", "published") and not sized:
         space["gamma"] = tuple(dict.fromkeys(min(round(base * factor), n_items) for factor in factors))
     values = {name: values for name, values in space.items() if given.get(name) is None}
     return [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]

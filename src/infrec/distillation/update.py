@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from infrec.data.summary import Summary
 
 Data = TypeVar("Data", bound=Split | Interactions)
-SIZES = ("users", "target", "per_user", "total", "percent", "gamma")
+SIZES = ("users", "target", "per_user", "total", "percent", "bytes", "gamma")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,14 @@ class Past:
             first = settings.tau * np.log(np.maximum(rows, 0.5 * least))
             return (first - first.mean(axis=1, keepdims=True)).astype(np.float32)
         noise = settings.start_noise * rng.standard_normal(rows.shape)
+        if settings.mode == "weighted":
+            # What a row's mass leaves to the items it lacks, but less than to those it has.
+            rest = (settings.mass or 1.0) - rows.sum(axis=1, keepdims=True)
+            left = rest / np.maximum((rows == 0).sum(axis=1, keepdims=True), 1)
+            least = np.where(rows > 0, rows, np.inf).min(axis=1, keepdims=True, initial=1.0)
+            filled = np.where(rows > 0, rows, np.clip(left, 0.01 * least, 0.5 * least))
+            first = settings.tau * np.log(filled)
+            return (first - first.mean(axis=1, keepdims=True) + noise).astype(np.float32)
         return (np.minimum(rows, 1.0) + noise).astype(np.float32)
 
 
@@ -104,7 +112,7 @@ def settings(summary: Summary, options: Mapping[str, Any]) -> DistillSettings:
         "users": summary.n_users,
         "start": "summary",
     }
-    if about["mode"] == "discrete":
+    if about["mode"] in ("discrete", "weighted"):
         size["per_user"] = summary.n_interactions / summary.n_users
     try:
         before = DistillSettings.from_dict(about["settings"])

@@ -79,9 +79,10 @@ class Card:
     seconds: spent, by stage. `steps` were made, and the summary of `best_step` was kept.
     popularity: in what share of users' histories the items stand. activity: interactions per user.
     likeness: rank correlation of the items' popularity in the summary with that in the original.
-    picture: synthetic users × most popular items, a hexadecimal digit a cell, 0 (none) to f (weight 1).
+    picture: synthetic users × most popular items, a hexadecimal digit a cell, 0 to f (the largest).
     facts: small print worth keeping (library versions, device, command).
     guarantee: ε, δ, what they mean and what they do not cover; None where there is none.
+    size_reason: what the number of interactions follows from.
     audit: what `infrec audit` found, without anybody's id (`Audit.as_dict(ids=False)`); None before it.
     """
 
@@ -106,6 +107,7 @@ class Card:
     facts: Mapping[str, str] = field(default_factory=dict)
     guarantee: Mapping[str, Any] | None = None
     audit: Mapping[str, Any] | None = None
+    size_reason: str = ""
 
     def by_model(self) -> dict[str, Any]:
         """The metrics by model and dataset, as `--json` has them; `ratio` is the summary's share."""
@@ -212,6 +214,7 @@ def card_of(
             **{name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")},
         },
         guarantee=guarantee,
+        size_reason=about.get("size_reason", ""),
     )
 
 
@@ -275,7 +278,7 @@ def size(log: Interactions) -> Size:
 
 def popularity(log: Interactions, which: Which) -> Curve:
     """In what share of users' histories items stand, the most popular first (in percent)."""
-    held = np.sort(np.asarray(log.matrix.sum(axis=0), np.float64).ravel())[::-1]
+    held = np.sort(_amounts(log, axis=0))[::-1]
     total = max(float(held.sum()), 1e-12)
     upto = np.cumsum(held)
     facts = {
@@ -290,8 +293,8 @@ def popularity(log: Interactions, which: Which) -> Curve:
 
 
 def activity(log: Interactions, which: Which) -> Curve:
-    """How many interactions a user has (the sum of their weights), the most active first."""
-    per_user = np.sort(np.asarray(log.matrix.sum(axis=1), np.float64).ravel())[::-1]
+    """How many interactions a user has, the most active first."""
+    per_user = np.sort(_amounts(log, axis=1))[::-1]
     facts = {
         "most": float(per_user[0]),
         "a tenth has more than": float(np.quantile(per_user, 0.9)),
@@ -301,6 +304,14 @@ def activity(log: Interactions, which: Which) -> Curve:
         "mean": float(per_user.mean()),
     }
     return Curve(which, _points(per_user), facts)
+
+
+def _amounts(log: Interactions, axis: int) -> NDArray[np.float64]:
+    """Interactions by item (0) or user (1): their number or, where most items have some weight, its sum."""
+    matrix = log.matrix
+    if 2 * matrix.nnz <= matrix.shape[0] * matrix.shape[1]:
+        matrix = matrix.astype(bool).astype(np.float64)
+    return np.asarray(matrix.sum(axis=axis), np.float64).ravel()
 
 
 def _last(percent: int, values: NDArray[np.float64]) -> int:
@@ -338,5 +349,5 @@ def picture(summary: Interactions, train: Interactions) -> tuple[str, ...]:
         along = -along
     order = np.argsort(along, kind="stable")
     shown = np.linspace(0, len(order) - 1, min(len(order), PICTURE[0])).round().astype(int)
-    levels = np.ceil(15 * np.clip(cells[order[shown]], 0.0, 1.0)).astype(int)
+    levels = np.ceil(15 * np.clip(cells[order[shown]] / cells.max(), 0.0, 1.0)).astype(int)
     return tuple("".join(f"{level:x}" for level in row) for row in levels)

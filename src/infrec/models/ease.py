@@ -31,6 +31,7 @@ from infrec.progress import Progress, silent
 from infrec.search.tunable import takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
+SMALL_WEIGHTS = (0.01, 0.03, 0.1, 0.3)  # λ to try as well where weights lie below 1: XᵀX is that much smaller
 _FEW = 3  # times as many items as users, and the users' system is cheaper
 _ENOUGH_ITEMS = 100  # with fewer there is little to recommend
 
@@ -158,6 +159,16 @@ class EASE(Recommender):
             else:
                 fitted = Fitted(model.settings, interactions, state)
                 yield dict(changes), model.with_fit(fitted)
+
+    def space_for(self, interactions: Interactions) -> dict[str, Sequence[Any]]:
+        """On a log whose weights lie below 1, as a summary's do, smaller λ are tried too.
+
+        Args:
+            interactions: The log to fit on.
+        """
+        small = interactions.weighted and interactions.matrix.data.max() <= 1
+        grid = (*SMALL_WEIGHTS, *self.search_space.get("reg", ()))
+        return {"reg": grid} if small and self.settings.reg == AUTO else {}
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         return self.state.score(histories)

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from infrec.checkpoints import CheckpointedLoop
 from infrec.data import Interactions
-from infrec.paper.cells import TARGETS, Cell
+from infrec.paper.cells import DEFAULT_MODE, TARGETS, Cell
 from infrec.paper.records import SPLIT_SEED, figures, plain
 from infrec.paper.timeline import active, beside, cut, in_rows, timeline, together
 from infrec.progress import Progress, Stopwatch
@@ -249,7 +249,7 @@ class Walk:
         }
         if state.summary is None or state.exemplars is None:
             users = max(1, round(self.budget * new.n_users / new.n_interactions))
-            mine |= {"targets": TARGETS, "total": self.budget}
+            mine |= {"mode": DEFAULT_MODE, "targets": TARGETS, "total": self.budget}
             summary = distill(new, users, seed=self.cell.seed, progress=self.progress, **mine)
         else:
             rows = Interactions.from_csr(state.exemplars, items=new.items.ids)

@@ -261,7 +261,7 @@ def distilled_summary(
         if artifacts.is_artifact(place):
             return Summary.load(place)
         run = place.with_suffix(".run")
-        options = {"targets": TARGETS, **dict(data.settings)}.items()
+        options = {"mode": data.mode, "targets": TARGETS, **dict(data.settings)}.items()
         settings: dict[str, Any] = {
             name: list(value) if isinstance(value, tuple) else value for name, value in options
         }

@@ -90,7 +90,7 @@ def document(card: Card) -> Document:
 def headline(card: Card, metric: str = "HR@10") -> str:
     """The result in a sentence or two, for the first model that was measured."""
     first = {one.data: one for one in card.fidelity if one.model == card.fidelity[0].model}
-    kind = "interactions" if card.discrete else "fractional interactions"
+    kind = "interactions" if card.discrete else "weighted interactions"
     if "summary" not in first or "full" not in first or metric not in first["summary"].share:
         return (
             f"{card.full.interactions:,} interactions of {card.full.users:,} users became "
@@ -119,7 +119,7 @@ def _names(card: Card) -> dict[Which, str]:
 
 # ---- sections --------------------------------------------------------------------------------------------
 def _tiles(card: Card) -> Tiles:
-    kind = "" if card.discrete else ", fractional"
+    kind = "" if card.discrete else ", weighted"
     share = percent(card.summary.bytes / max(1, card.full.bytes))
     tiles = [
         ("users", f"{card.summary.users:,}", f"of {card.full.users:,}"),
@@ -257,6 +257,7 @@ def _making(card: Card) -> list[Block]:
     kept = f"of which step {card.best_step:,} was the best on validation and was kept"
     making = {
         "mode": f"{card.mode}: {'0/1 interactions' if card.discrete else 'weights between 0 and 1'}",
+        **({"size": card.size_reason} if card.size_reason else {}),
         "start": card.start,
         "seed": str(card.seed),
         "steps": f"{card.steps:,}, {kept}",
