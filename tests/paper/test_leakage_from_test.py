@@ -21,10 +21,12 @@ import scipy.sparse as sp
 from infrec import paper
 from infrec.data import Interactions
 from infrec.data.export import export
+from infrec.models import create
 from infrec.paper import ablation, continual_strategies, experiment, measure, timeline
 from infrec.paper.cells import CLOSED_FORM, HEURISTICS, PERIODS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Plan
 from infrec.progress import Stopwatch, silent
+from infrec.search import tune
 from infrec.splits import Split, holdout
 from tests.cli.conftest import Infrec, infrec
 
@@ -148,6 +150,12 @@ def test_evaluate_chooses_the_same_with_other_test_items(
     chosen = [[(one["selected"], lasting(one["candidates"])) for one in results] for results in answers]
     assert chosen[0] == chosen[1]
     assert [one["metrics"] for one in answers[0]] != [one["metrics"] for one in answers[1]]
+
+
+def test_tuning_on_a_split_looks_at_no_test_part(split: Split) -> None:
+    tuned = [tune(create("ease"), one) for one in (split, exchanged(split))]
+    (one, other) = [[(c.settings, c.score) for c in each.candidates] for each in tuned]
+    assert one == other and tuned[0].selected == tuned[1].selected
 
 
 @pytest.mark.parametrize("strategy", ["ader", "distill-cf"])
