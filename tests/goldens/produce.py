@@ -21,6 +21,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import typer.main
 
@@ -167,6 +168,17 @@ def _is_model(path: Path) -> bool:
 
 
 # ---- records and pages ------------------------------------------------------------------------------------
+USERS = {
+    "ml-1m": 6040,
+    "magazine": 3025,
+    "douban-book": 1870,
+    "douban": 2666,
+    "netflix-sample": 32450,
+    "lastfm-2k": 1883,
+    "gowalla": 29858,
+}
+
+
 def records(name: str) -> list[dict[str, Any]]:
     """The committed records of an experiment."""
     lines = (RESULTS / name / "records.jsonl").read_text(encoding="utf-8").splitlines()
@@ -180,10 +192,25 @@ def grid(name: str, found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     plan = Plan(
         tuple(datasets),
         tuple(seed for seed in SEEDS if seed in seeds),
-        {"ml-1m": 6040, "magazine": 3025, "douban-book": 1870},
+        USERS,
         selected=_settings,
     )
-    return {cell.hash: cell.configuration for cell in experiment(name).cells(plan)}
+    with patch("infrec.paper.continual.has_times", lambda dataset: True):  # whatever lies on this machine
+        return {cell.hash: cell.configuration for cell in experiment(name).cells(plan)}
+
+
+def grids() -> dict[str, dict[str, int]]:
+    """How many records of each experiment are of today's grid, how many of earlier ones, what is missing."""
+    out = {}
+    for name in EXPERIMENTS:
+        found = records(name)
+        today, there = set(grid(name, found)), {one["cell"] for one in found}
+        out[name] = {
+            "of today's grid": len(today & there),
+            "of earlier grids": len(there - today),
+            "to be measured": len(today - there),
+        }
+    return out
 
 
 def _settings(dataset: str, model: str) -> dict[str, object]:
@@ -221,6 +248,7 @@ def produce(again: bool) -> None:
     write("commands", commands())
     write("evaluate", evaluated())
     write("saved", saved())
+    write("grids", grids())
     log = HERE / "server.log"
     with serving(log, SAVED / "infinite-ae") as server:
         write("service", service(server))

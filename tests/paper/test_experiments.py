@@ -16,6 +16,7 @@ from infrec import models, paper
 from infrec.data import Interactions
 from infrec.data.export import export
 from infrec.paper import ablation, experiment, runner
+from infrec.paper.cells import Data
 from infrec.paper.records import FILE, Records
 from infrec.report import figures
 from infrec.report.document import Figure
@@ -207,7 +208,8 @@ def test_committed_settings_are_used(tmp_path: Path, place: Path) -> None:
     plan = runner.plan(paper.get("table1"), [str(place / "tiny.parquet")], root=tmp_path)
     fit = plan.fit(str(place / "tiny.parquet"), "mf")
     assert dict(fit.settings) == {"latent": 8, "epochs": 9}
-    assert dict(plan.fit(str(place / "tiny.parquet"), "mf", whole=False).settings) == {"latent": 8}
+    fewer = plan.fit(str(place / "tiny.parquet"), "mf", Data("user-rns", 30))
+    assert dict(fewer.settings) == {"latent": 8}
     again = runner.plan(paper.get("table1"), [str(place / "tiny.parquet")], root=tmp_path, search=True)
     assert again.fit(str(place / "tiny.parquet"), "mf").search == runner.SEARCH_SECONDS
 

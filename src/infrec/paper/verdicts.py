@@ -140,6 +140,6 @@ def opposite(answer: Answer) -> Answer:
 
 
 def alike(answers: Iterable[Answer]) -> Answer:
-    """What all of them say, such as those of several seeds; None where they differ."""
+    """The answer that all of them give, such as those of several seeds; None where they differ."""
     known = set(answers)
     return known.pop() if len(known) == 1 else None
