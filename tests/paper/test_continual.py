@@ -199,11 +199,11 @@ def test_the_times_of_ml_1m_are_taken_from_their_file(small_ml_1m: str) -> None:
 
 def test_what_has_no_times(small_log: Interactions, tmp_path: Path) -> None:
     export(small_log, tmp_path / "none.parquet", "parquet")
-    with pytest.raises(DataError, match="has no times; expected a time column"):
+    with pytest.raises(DataError, match="has no times; expected times that can be compared"):
         timeline.timeline(str(tmp_path / "none.parquet"))
     places = np.concatenate([np.arange(n) for n in small_log.user_counts])
     export(dataclasses.replace(small_log, time=places), tmp_path / "places.parquet", "parquet")
-    with pytest.raises(DataError, match="are places in each user's own history"):
+    with pytest.raises(DataError, match="has places in each user's own history"):
         timeline.timeline(str(tmp_path / "places.parquet"))
 
 

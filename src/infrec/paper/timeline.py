@@ -28,26 +28,32 @@ ML_1M_ITEMS = "2da11f7b9acef76ac578b2371e51b156a57ba8cc7d200a5750b59a88c2b281b9"
 def timeline(dataset: str) -> Interactions:
     """The log with a time for everything.
 
-    ML-1M as prepared has no times across users. Where a file of its times is found, they are taken. Else the
-    order is (−user, place in the user's own history): its user ids run backwards in time, and most users
-    rated in one sitting.
+    ML-1M as prepared has no times across users, only places in each user's own history. Where a file of its
+    times is found, they are taken. Else the order is (−user, place in the user's own history): its user ids
+    run backwards in time, and most users rated in one sitting.
     """
     log = replace(datasets.load(dataset), parts=None)
-    if is_ml_1m(log) and (path := times_of(dataset)) is not None:
+    if are_times(log):
+        return log
+    if not is_ml_1m(log):
+        found = "has no times" if log.time is None else "has places in each user's own history for times"
+        raise DataError(
+            f"{dataset} {found}; expected times that can be compared across users, to cut it into periods "
+            "by: name another dataset."
+        )
+    if (path := times_of(dataset)) is not None:
         return replace(log, time=times_in(path, log))
     if log.time is None:
-        raise DataError(
-            f"{dataset} has no times; expected a time column to cut it into periods by: name another dataset."
-        )
-    if log.n_interactions and log.time.max() <= log.user_counts.max() and log.time.min() >= 0:
-        if not is_ml_1m(log):
-            raise DataError(
-                f"the times of {dataset} are places in each user's own history; expected times that can be "
-                "compared across users."
-            )
-        backwards = np.repeat(np.arange(log.n_users)[::-1], log.user_counts)
-        log = replace(log, time=backwards * (int(log.time.max()) + 1) + log.time)
-    return log
+        raise DataError(f"{dataset} has no times; expected the file {TIMES} beside it.")
+    backwards = np.repeat(np.arange(log.n_users)[::-1], log.user_counts)
+    return replace(log, time=backwards * (int(log.time.max()) + 1) + log.time)
+
+
+def are_times(log: Interactions) -> bool:
+    """Whether a log has times that can be compared across users, not places in each user's own history."""
+    if log.time is None or not log.n_interactions:
+        return log.time is not None
+    return bool(log.time.max() > log.user_counts.max() or log.time.min() < 0)
 
 
 def is_ml_1m(log: Interactions) -> bool:
@@ -58,8 +64,11 @@ def is_ml_1m(log: Interactions) -> bool:
 
 
 def has_times(dataset: str) -> bool:
-    """Whether this is ML-1M and a file of its times is found."""
-    return times_of(dataset) is not None and is_ml_1m(datasets.load(dataset))
+    """Whether this is ML-1M with real times: its own, or those of a file that is found."""
+    if dataset in datasets.entries and datasets.locate(dataset) is None:
+        return False  # nothing is downloaded for a plan
+    log = datasets.load(dataset)
+    return is_ml_1m(log) and (are_times(log) or times_of(dataset) is not None)
 
 
 def times_of(dataset: str) -> Path | None:
