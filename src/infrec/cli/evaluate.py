@@ -13,6 +13,8 @@ import typer
 from infrec import machine
 from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
+from infrec.cli.strength import chosen, faded, weighed_split
+from infrec.data.weights import StrengthOptions
 from infrec.errors import InfrecError
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
@@ -77,6 +79,7 @@ SampleUsersOption = Annotated[
 
 
 @reads_data
+@options.weighs
 def evaluate(
     data: options.Data,
     model: ModelOption = None,
@@ -87,6 +90,7 @@ def evaluate(
     protocol: ProtocolOption = "paper-code",
     train_on: TrainOnOption = None,
     sample_users: SampleUsersOption = None,
+    strength: StrengthOptions = StrengthOptions(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer:
@@ -117,14 +121,22 @@ def evaluate(
             if summary is not None:
                 reading = provenance.reading_of(train_on, summary.about, reading, data)
             log = reading.load(data, progress)
+            log = log if strength.half_life is None else faded(log, strength.half_life)
             split, train = holdout(log, seed=seed), None
             if summary is not None:
                 provenance.check_source(train_on, summary.about, summary.items, log, data)
                 split, train = _over_both(train_on, summary, split, seed)
             elif train_on is not None:
                 train = _train_part(reading.load(train_on)).align_items(split.train.items)
+        if train_on is not None and strength.weight_as is not None:
+            raise typer.BadParameter(
+                "--weight-as is for a model of DATA's own train part; leave out --train-on."
+            )
+        weigh = Weigh(strength, reading) if train_on is None else None
         search_by = Search(no_search, search, fixed)
-        trial = Trial(data, split, train, train_on, search_by, protocol, sample_users, seed, watch.seconds)
+        trial = Trial(
+            data, split, train, train_on, search_by, protocol, sample_users, seed, watch.seconds, weigh
+        )
         documents = []
         for document in trial.each(models, progress):
             documents.append(document)
@@ -135,6 +147,14 @@ def evaluate(
     failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(show, documents, log, trial), int(failed)
+
+
+@dataclass(frozen=True)
+class Weigh:
+    """How the weights of the data are to count: the options, and how it was read."""
+
+    given: StrengthOptions
+    reading: Reading
 
 
 @dataclass(frozen=True)
@@ -165,6 +185,7 @@ class Trial:
     sample_users: int | None
     seed: int
     load: Mapping[str, float]
+    weigh: Weigh | None = None
 
     @property
     def fit_on(self) -> Interactions:
@@ -211,19 +232,26 @@ class Trial:
         from infrec.evaluation import evaluate as measure
 
         stages = Stopwatch(dict(self.load))
+        split = self.split
+        weights: dict[str, Any] = {}
         with stages("fit"):
-            tuning = fit_for(model, self.split, self.train, self.search, self.seed, progress)
+            if self.weigh is not None:
+                weigh = self.weigh
+                function, weights = chosen(model, split, weigh.given, weigh.reading, progress)
+                split = split if function is None else weighed_split(function, split)
+            tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
         with stages("evaluate"):
             result = measure(
                 tuning.model,
-                self.split,
+                split,
                 protocol=self.protocol,
                 seed=self.seed,
                 sample_users=self.sample_users,
                 progress=progress,
             )
         users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
-        return self._facts(model) | _document(tuning, result, users, stages, self.search.seconds, self.seed)
+        document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
+        return self._facts(model) | document | ({"weights": weights} if weights else {})
 
     def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
         message = str(failure) if isinstance(failure, InfrecError) else f"memory ran out: {failure}"
