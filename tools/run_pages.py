@@ -34,6 +34,7 @@ PAGES = (
     "docs/choosing.md",
     "docs/how-to.md",
     "docs/ntk.md",
+    "docs/updating.md",
     "docs/tutorials/csv-to-page.md",
     "docs/tutorials/large-log.md",
     "docs/tutorials/summary-for-implicit.md",

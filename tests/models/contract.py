@@ -15,7 +15,9 @@ from infrec import models
 from infrec.data import Interactions
 from infrec.errors import ArtifactError, ConfigError, DataError, NotFittedError
 from infrec.metrics.ranking import hit_rate_at, top_k
+from infrec.models import BiasOnly
 from infrec.models.base import Recommender
+from infrec.models.gradient_model import GradientModel
 from infrec.splits import Split, holdout
 
 
@@ -370,6 +372,59 @@ class RecommenderContract:
             assert after[:, 20].mean() > before[:, 20].mean() + 1
         else:
             assert after[:, 20].mean() > 1.5 * before[:, 20].mean() > 0
+
+    # ---- more data, and less ----------------------------------------------------------------------------
+    @pytest.fixture(scope="class")
+    @classmethod
+    def before(cls, small_log: Interactions) -> Interactions:
+        """Without eight users, three items and some interactions of everybody else."""
+        matrix = small_log.matrix.toarray()[:112, 3:] * (np.random.default_rng(1).random((112, 57)) < 0.97)
+        users, items = small_log.users.ids[:112], small_log.items.ids[3:]
+        return Interactions.from_csr(matrix, users=users, items=items)
+
+    def check_equal(self, model: Recommender, fresh: Recommender, rows: sp.csr_array) -> None:
+        """Scores to 1e-4 of the largest one, and lists."""
+        expected = fresh.score(rows)
+        np.testing.assert_allclose(model.score(rows), expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+        assert model.selected == fresh.selected
+        assert model.recommend(k=10)["item"] == fresh.recommend(k=10)["item"]
+        assert model.recommend(k=1)["user"] == fresh.recommend(k=1)["user"]
+
+    def fresh(self, model: Recommender, log: Interactions) -> Recommender:
+        """A fit from scratch with the settings of an updated model."""
+        return self.make().with_settings(**model.selected).fit(log)
+
+    def test_updated_it_is_fitted_on_everything(
+        self, before: Interactions, small_log: Interactions, tmp_path: Path
+    ) -> None:
+        """New users, new items, more of known users: at once, and one after the other."""
+        model = self.make().fit(before)
+        if isinstance(model, GradientModel) and not isinstance(model, BiasOnly):
+            for change in (lambda: model.update(small_log), lambda: model.forget("u001")):
+                with pytest.raises(
+                    ConfigError, match="trained by epochs and cannot be updated; fit it again"
+                ):
+                    change()
+            return
+        model.save(tmp_path / "model")
+        assert model.update(small_log) is model
+        fresh = self.fresh(model, small_log)
+        self.check_equal(model, fresh, small_log.matrix)
+        loaded = models.load(tmp_path / "model")
+        for some in (range(118), range(40, 120), range(120)):
+            loaded.update(small_log.select_users(np.array(some)))
+        self.check_equal(loaded, fresh, small_log.matrix)
+        loaded.save(tmp_path / "model")
+        self.check_equal(models.load(tmp_path / "model"), fresh, small_log.matrix)
+        without = small_log.select_users(np.setdiff1d(np.arange(120), [3, 50, 119]))
+        model.forget("u119").forget(["u003", "u050"])
+        self.check_equal(model, self.fresh(model, without), small_log.matrix)
+        fitted = model.fitted
+        with pytest.raises(DataError, match="does not know the user 'u119'; expected somebody"):
+            model.forget("u119")
+        with pytest.raises(DataError, match="item ids are whole numbers, such as 1, and those of the model"):
+            model.update({"user": ["u001"], "item": [1]})
+        assert model.fitted is fitted
 
     # ---- disk -------------------------------------------------------------------------------------------
     def test_saved_and_loaded_it_recommends_the_same(self, model: Recommender, tmp_path: Path) -> None:

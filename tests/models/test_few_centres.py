@@ -18,6 +18,7 @@ from infrec.errors import ConfigError, DataError, MemoryBudgetError
 from infrec.kernels import devices, nystrom
 from infrec.kernels.ntk import NTK
 from infrec.models import InfiniteAE, centres
+from infrec.models.base import Recommender
 from infrec.search.criterion import Criterion
 from infrec.splits import holdout
 from tests.models.contract import RecommenderContract
@@ -29,6 +30,11 @@ class TestFewCentres(RecommenderContract):
 
     def make(self) -> InfiniteAE:
         return InfiniteAE(solver="nystrom", centres=60, seed=1)
+
+    def fresh(self, model: Recommender, log: Interactions) -> InfiniteAE:
+        """With the centres that the model keeps: from scratch, others would be drawn."""
+        assert isinstance(model, InfiniteAE)
+        return InfiniteAE(reg=model.settings.reg, centres=model.centres, seed=1).fit(log)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -14,6 +14,8 @@ from infrec import machine
 from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
 from infrec.cli.spelling import in_words_of_the_command_line
+from infrec.cli.strength import chosen, faded, weighed_split
+from infrec.data.weights import StrengthOptions
 from infrec.errors import DataError, InfrecError
 from infrec.models.balance import Balance
 from infrec.progress import Progress, Stopwatch
@@ -98,6 +100,7 @@ ReportOption = Annotated[
 
 @reads_data
 @options.balances_lists
+@options.weighs
 def evaluate(
     data: options.Data,
     model: ModelOption = None,
@@ -111,6 +114,7 @@ def evaluate(
     sample_users: SampleUsersOption = None,
     balance: Balance = Balance(),
     report: ReportOption = None,
+    strength: StrengthOptions = StrengthOptions(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer:
@@ -151,15 +155,31 @@ def evaluate(
             if summary is not None:
                 reading = provenance.reading_of(train_on, summary.about, reading, data)
             log = reading.load(data, progress)
+            log = log if strength.half_life is None else faded(log, strength.half_life)
             split, train = _cut(log, split_by, seed, data), None
             if summary is not None:
                 provenance.check_source(train_on, summary.about, summary.items, log, data)
                 split, train = _over_both(train_on, summary, split, seed)
             elif train_on is not None:
                 train = _train_part(reading.load(train_on)).align_items(split.train.items)
+        if train_on is not None and strength.weight_as is not None:
+            raise typer.BadParameter(
+                "--weight-as is for a model of DATA's own train part; leave out --train-on."
+            )
+        weigh = Weigh(strength, reading) if train_on is None else None
         search_by = Search(no_search, search, fixed)
         trial = Trial(
-            data, split, train, train_on, search_by, protocol, sample_users, balance, seed, watch.seconds
+            data,
+            split,
+            train,
+            train_on,
+            search_by,
+            protocol,
+            sample_users,
+            balance,
+            seed,
+            watch.seconds,
+            weigh,
         )
         documents = []
         for document in trial.each(models, progress):
@@ -192,6 +212,14 @@ def _cut(log: Interactions, how: SplitName | None, seed: int, data: str) -> Spli
 
 
 @dataclass(frozen=True)
+class Weigh:
+    """How the weights of the data are to count: the options, and how it was read."""
+
+    given: StrengthOptions
+    reading: Reading
+
+
+@dataclass(frozen=True)
 class Search:
     """How the settings of a model are chosen.
 
@@ -220,6 +248,7 @@ class Trial:
     balance: Balance
     seed: int
     load: Mapping[str, float]
+    weigh: Weigh | None = None
 
     @property
     def fit_on(self) -> Interactions:
@@ -267,12 +296,18 @@ class Trial:
         from infrec.evaluation import evaluate as measure
 
         stages = Stopwatch(dict(self.load))
+        split = self.split
+        weights: dict[str, Any] = {}
         with stages("fit"):
-            tuning = fit_for(model, self.split, self.train, self.search, self.seed, progress)
+            if self.weigh is not None:
+                weigh = self.weigh
+                function, weights = chosen(model, split, weigh.given, weigh.reading, progress)
+                split = split if function is None else weighed_split(function, split)
+            tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
         with stages("evaluate"):
             result = measure(
                 tuning.model,
-                self.split,
+                split,
                 protocol=self.protocol,
                 seed=self.seed,
                 sample_users=self.sample_users,
@@ -281,7 +316,8 @@ class Trial:
             trade = None if self.balance.neutral else self._trade(tuning.model, progress)
         users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
         document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
-        return self._facts(model) | document | ({} if trade is None else {"trade": trade.as_dict()})
+        more = {"weights": weights} if weights else {}
+        return self._facts(model) | document | more | ({} if trade is None else {"trade": trade.as_dict()})
 
     def _trade(self, model: Recommender, progress: Progress) -> Trade:
         from infrec.evaluation.trade import trade

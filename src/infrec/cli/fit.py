@@ -11,7 +11,9 @@ import typer
 
 from infrec import machine
 from infrec.cli import console, options, provenance
-from infrec.cli.options import Answer, Reading, option, reads_data
+from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
+from infrec.cli.strength import faded, weighed
+from infrec.data.weights import StrengthOptions
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -21,10 +23,11 @@ if TYPE_CHECKING:
 
 
 @reads_data
+@options.weighs
 @options.works_together("run as one of several processes that fit ∞-AE on a prepared dataset")
 def fit(
-    data: options.Data,
     out: Annotated[Path, option("--out -o DIR", "Where to save the model.")],
+    data: options.DataOrNothing = None,
     model: options.ModelName = "infinite-ae",
     set_: options.Settings = None,
     centres: Annotated[
@@ -52,7 +55,18 @@ def fit(
             "Keep where a training by epochs stands; the same command then goes on from there.",
         ),
     ] = None,
+    update: Annotated[
+        Path | None,
+        option("--update MODEL", "Take DATA into this saved model instead, its settings kept.", MODEL),
+    ] = None,
+    forget: Annotated[
+        list[str] | None, option("--forget USER", "With --update: forget this user; repeatable.", MODEL)
+    ] = None,
+    choose_again: Annotated[
+        bool, option("--choose-again", "With --update: choose the settings again.", MODEL)
+    ] = False,
     processes: options.Processes = options.Processes(),
+    strength: StrengthOptions = StrengthOptions(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer | None:
@@ -64,10 +78,30 @@ def fit(
       infrec fit ratings.csv --positive "rating >= 4" -o model
       infrec fit ml-1m --model ease --set reg=1000 --train-only -o model
       infrec fit ml-1m --centres summary -o model
+      infrec fit --update model november.csv -o model-2
+      infrec fit --update model --forget 17 -o model-2
+      infrec fit plays.csv --weight plays --half-life 90d -o model
       infrec fit prepared --centres 2000 -o model
       srun infrec fit prepared --distributed --centres 2000 -o model
     """
     processes.check()
+    if update is not None:
+        scratch = {
+            "--set": set_,
+            "--centres": centres,
+            "--train-only": train_only,
+            "--without-users": without_users,
+            "--checkpoint": checkpoint,
+        }
+        scratch |= {"--distributed": processes.distributed, "--model": model != "infinite-ae"}
+        scratch |= {"--weight-as": strength.weight_as, "--half-life": strength.half_life}
+        return _updated(update, data, forget or [], choose_again, out, reading, scratch)
+    if data is None or forget or choose_again:
+        raise typer.BadParameter(
+            "DATA is missing; give a file or the name of a dataset."
+            if data is None
+            else "--forget and --choose-again go with --update MODEL."
+        )
     if centres is not None and model != "infinite-ae":
         raise typer.BadParameter(
             f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
@@ -111,8 +145,13 @@ def fit(
                 from infrec.data.unnamed import without_user_ids
 
                 log = without_user_ids(log)
+            log = log if strength.half_life is None else faded(log, strength.half_life)
         with watch("fit"):
+            log, about = weighed(recommender, log, strength, reading, progress)
             recommender = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
+            recommender = recommender.with_fit(
+                dataclasses.replace(recommender.fitted, about={**recommender.about, **about})
+            )
             fitted_on = recommender.log
             if without_users:
                 recommender = _without_users(recommender)
@@ -124,6 +163,33 @@ def fit(
     sizes = (fitted_on.n_users, fitted_on.n_items, fitted_on.n_interactions)
     document = {"dataset": data, "model": model, **options.fit_document(recommender, *sizes, watch.seconds)}
     return _answer(document, out, recommender.log, named=not without_users)
+
+
+def _updated(
+    path: Path,
+    data: str | None,
+    forget: list[str],
+    choose_again: bool,
+    out: Path,
+    reading: Reading,
+    scratch: dict[str, Any],
+) -> Answer:
+    """A saved model with more data, or without some users, saved in `out`."""
+    from infrec.cli import update
+
+    update.check_usage(scratch)
+    if data is None and not forget:
+        raise typer.BadParameter("--update has nothing to do; give DATA to take in, or --forget USER.")
+    console.check_out(out, "model")
+    watch = Stopwatch()
+    with console.bars() as progress:
+        model = update.updated(path, data, forget, choose_again, reading, watch, progress)
+        with watch("save"):
+            model.save(out)
+            console.saved(out)
+    log = model.log
+    facts = options.fit_document(model, log.n_users, log.n_items, log.n_interactions, watch.seconds)
+    return _answer({"dataset": data, "model": model.name, "updated": str(path), **facts}, out, log)
 
 
 def _fitted(

@@ -21,6 +21,7 @@ from infrec import machine, models
 from infrec.cli import config, console
 from infrec.cli.spelling import as_options, in_words_of_the_command_line
 from infrec.data.columns import ReadOptions
+from infrec.data.weights import StrengthOptions
 from infrec.errors import ConfigError
 from infrec.models.balance import Balance
 from infrec.progress import Progress, silent
@@ -54,14 +55,13 @@ def argument(metavar: str, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-Data = Annotated[
-    str,
-    argument(
-        "DATA",
-        "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet, an address "
-        "such as https://…, or a name from [bold]infrec datasets list[/].",
-    ),
-]
+_DATA_ARGUMENT = argument(
+    "DATA",
+    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet, an address "
+    "such as https://…, or a name from [bold]infrec datasets list[/].",
+)
+Data = Annotated[str, _DATA_ARGUMENT]
+DataOrNothing = Annotated[str | None, _DATA_ARGUMENT]
 Seed = Annotated[int, option("--seed N", "Seed of everything random.", _DATA, min=0)]
 Json = Annotated[
     bool, option("--json", "Print exactly one JSON document; everything else goes to standard error.")
@@ -322,6 +322,9 @@ reads_data = with_settings(
 
 
 balances_lists = with_settings("balance", Balance, diversity=Shown("D"), popularity=Shown("P"), panel=LISTS)
+weighs = with_settings(
+    "strength", StrengthOptions, panel=_DATA, weight_as=Shown("FUNCTION"), half_life=Shown("AGE")
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,24 @@ rows say so, not a pivot, whose rounding differs between CPUs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
+import scipy.linalg.blas as blas
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.errors import ConfigError, SolveError
-from infrec.kernels.gram import Kernel, kernel_matrix, mirror, scaled, squared_norms, times_sparse
+from infrec.kernels.gram import (
+    Kernel,
+    kernel_matrix,
+    mirror,
+    scaled,
+    sparse_times,
+    squared_norms,
+    times_sparse,
+)
 from infrec.randomness import generator
 
 if TYPE_CHECKING:
@@ -134,18 +143,25 @@ class LapackRidge:
         self._k = kernel_matrix(kernel, x, dtype=dtype)
         self._work = np.empty_like(self._k)
         self._factor: Factor | None = None
+        self._spent: Factor | None = None
 
     def factorise(self, reg: float) -> None:
+        self._spent = None
         self._factor = factorise(self._k, reg=reg, work=self._work, rows=self._x)
 
     def solve(self, row_scale: NDArray[Any] | None = None) -> NDArray[Any]:
         assert self._factor is not None, "a solution uses the factor up: factorise before each"
-        factor, self._factor = self._factor, None
+        factor, self._factor, self._spent = self._factor, None, self._factor
         targets = self._x if row_scale is None else scaled(self._x, row_scale)
         return factor.solve(targets)
 
     def predict(self, rows: sp.csr_array, alpha: NDArray[Any]) -> NDArray[Any]:
         return kernel_matrix(self._kernel, rows, self._x, dtype=self._k.dtype) @ alpha
+
+    def spent(self) -> Factor | None:
+        """The factor of the last solution, until the next `factorise` overwrites it: what rows that come and
+        go later start from (`ridge_update`)."""
+        return self._spent
 
 
 class ItemRidge:
@@ -162,14 +178,18 @@ class ItemRidge:
 
     def weights(self, kernel: Kernel, reg: float) -> Float[np.ndarray, "items items"]:
         """B, items × items."""
+        weights = self.inverse(kernel, reg)
+        weights /= -np.diagonal(weights).copy()[None, :]
+        np.fill_diagonal(weights, 0.0)
+        return weights
+
+    def inverse(self, kernel: Kernel, reg: float) -> Float[np.ndarray, "items items"]:
+        """P, items × items."""
         if self._between is None or self._between[0] != kernel:
             self._between = None  # frees the old one first
             self._between = kernel, kernel_matrix(kernel, self._items)
         factor = factorise(self._between[1], reg=reg, scale=self._scale, rows=self._items)
-        weights = factor.inverse().T  # the same symmetric matrix, in C order
-        weights /= -np.diagonal(weights).copy()[None, :]
-        np.fill_diagonal(weights, 0.0)
-        return weights
+        return factor.inverse().T  # the same symmetric matrix, in C order
 
     @staticmethod
     def needs(items: int) -> int:
@@ -177,21 +197,30 @@ class ItemRidge:
         return 4 * 4 * items * items
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Factor:
-    """A Cholesky factor (the upper triangle of `upper`, Fortran order) and what was added to the diagonal."""
+    """A Cholesky factor (the upper triangle of `upper`, Fortran order) and what was added to the diagonal.
+
+    Once the inverse is asked for, it takes the factor's place.
+    """
 
     upper: Float[np.ndarray, "n n"]
     shift: float
+    _inverse: Float[np.ndarray, "n n"] | None = None
+
+    @classmethod
+    def inverted(cls, inverse: Float[np.ndarray, "n n"], shift: float) -> Self:
+        """From (K + shift · I)⁻¹, which has both triangles."""
+        return cls(inverse, shift, inverse)
 
     def solve(self, y: sp.csr_array) -> Float[np.ndarray, "n m"]:
         """(K + shift · I)⁻¹ Y in C order.
 
-        Y with many columns is cheaper through the explicit inverse, which uses the factor up: 2/3 n³
-        for the inverse and one sparse product, instead of 2 n² m.
+        Y with many columns is cheaper through the explicit inverse: 2/3 n³ for the inverse and one sparse
+        product, instead of 2 n² m.
         """
         n, m = y.shape
-        if n * n / 3 + _SPARSE_COST * y.nnz < n * m:
+        if self._inverse is not None or n * n / 3 + _SPARSE_COST * y.nnz < n * m:
             result = times_sparse(self.inverse(), y)
         else:
             (potrs,) = lapack.get_lapack_funcs(("potrs",), (self.upper,))
@@ -202,10 +231,31 @@ class Factor:
 
     def inverse(self) -> Float[np.ndarray, "n n"]:
         """(K + shift · I)⁻¹, both triangles, in the place of the factor, which is used up."""
-        (potri,) = lapack.get_lapack_funcs(("potri",), (self.upper,))
-        inverse, _ = potri(self.upper, lower=False, overwrite_c=True)
-        mirror(inverse)
+        if self._inverse is None:
+            (potri,) = lapack.get_lapack_funcs(("potri",), (self.upper,))
+            self._inverse, _ = potri(self.upper, lower=False, overwrite_c=True)
+            mirror(self._inverse)
+        return self._inverse
+
+
+def with_rows(
+    inverse: Float[np.ndarray, "items items"], rows: sp.csr_array, sign: int
+) -> Float[np.ndarray, "items items"]:
+    """(XᵀX + λ I ± UᵀU)⁻¹ from P = (XᵀX + λ I)⁻¹ and rows U, in its place: P ∓ P Uᵀ (I ± U P Uᵀ)⁻¹ U P.
+
+    `LinAlgError` where rounding leaves nothing positive definite.
+    """
+    if not rows.shape[0]:
         return inverse
+    seen = sparse_times(rows, inverse)  # U P
+    system = sign * sparse_times(rows, np.ascontiguousarray(seen.T)).astype(np.float64)
+    factor = np.linalg.cholesky(np.eye(len(system)) + (system + system.T) / 2)
+    square = np.linalg.inv(factor).astype(inverse.dtype) @ seen
+    (syrk,) = blas.get_blas_funcs(("syrk",), (inverse,))
+    # In Fortran order the transposes are the same symmetric matrices.
+    result = syrk(-float(sign), square.T, beta=1.0, c=inverse.T, lower=False, overwrite_c=True)
+    mirror(result)
+    return result.T
 
 
 def require_finite(total: float, n: int, dtype: str) -> None:

@@ -18,7 +18,7 @@ import logging
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -31,6 +31,8 @@ from numpy.typing import NDArray
 from infrec import artifacts
 from infrec.contents import Artifact, with_info
 from infrec.data import Interactions, Vocabulary
+from infrec.data.change import Change, append, remove
+from infrec.data.columns import Duplicates
 from infrec.data.interactions import InteractionsLike, canonical
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.models.lists import Lists
@@ -39,10 +41,11 @@ from infrec.progress import Progress, silent
 from infrec.search.criterion import Candidate
 from infrec.search.tunable import Tunable
 from infrec.search.tune import tune
-from infrec.settings import Settings
+from infrec.settings import AUTO, Settings
 
 logger = logging.getLogger(__name__)
 _SHOWN = 4  # settings in the text of a model
+_OF_THE_LOG = ("weights", "half_life")  # facts in `about` that stay when the log changes
 
 
 def stored(*shape: str) -> Any:
@@ -176,6 +179,74 @@ class Recommender(Tunable, Lists):
 
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
         return self.with_fit(replace(self.fitted, candidates=list(candidates)))
+
+    # ---- more data, and less -------------------------------------------------------------------------------
+    def update(
+        self,
+        interactions: InteractionsLike,
+        *,
+        duplicates: Duplicates = "first",
+        choose_again: bool = False,
+        progress: Progress = silent,
+    ) -> Self:
+        """Take in more interactions in place: of users and items known or new. The result is that of a fit
+        on everything, with the settings kept.
+
+        Args:
+            interactions: What is added, in any form that `Interactions.from_data` takes.
+            duplicates: A known pair of user and item keeps its weight ("first"), or weights are added
+                ("sum").
+            choose_again: Choose the settings again that the last fit chose.
+            progress: Called while it works.
+        """
+        self.check_update()
+        more = Interactions.from_data(interactions)
+        if more.synthetic_users:
+            raise DataError(
+                "a summary was given to take in, whose users only stand for others; expected a log: fit on "
+                "the summary instead."
+            )
+        change = append(self.log, more, duplicates)
+        if choose_again:
+            found = {name for one in self.candidates for name in one.settings}
+            again = self.with_settings(**dict.fromkeys(found or self.search_space, AUTO))
+            fitted = again.fit(change.after, progress=progress).fitted
+        else:
+            fitted = self._follow(change, progress)
+        self._fitted = self._with_facts(fitted)
+        return self
+
+    def forget(self, users: Iterable[object] | object, *, progress: Progress = silent) -> Self:
+        """Forget users in place. The result is that of a fit without them, over the same items and with the
+        settings kept, in whose choice they had a part.
+
+        Args:
+            users: Their ids, or the id of one.
+            progress: Called while it works.
+        """
+        self.check_update()
+        ids = [users] if isinstance(users, str) or not isinstance(users, Iterable) else users
+        self._fitted = self._with_facts(self._follow(remove(self.log, ids), progress))
+        return self
+
+    def _with_facts(self, fitted: Fitted) -> Fitted:
+        """A later fit with what is known about the log beside its interactions."""
+        facts = {name: self.about[name] for name in _OF_THE_LOG if name in self.about}
+        return replace(fitted, about={**fitted.about, **facts})
+
+    def check_update(self) -> None:
+        """Raise an error where the model can neither take in more interactions nor forget a user."""
+        if self.log.synthetic_users:
+            raise DataError(
+                f"this {self.name} model was fitted on a summary, whose users only stand for others; "
+                "expected a model of a log: continue the summary (`infrec distill --continue`) and fit again."
+            )
+
+    def _follow(self, change: Change, progress: Progress) -> Fitted:
+        """The fit after a change of its log, settings kept: on everything, or what is cheaper and equal."""
+        self.check_size(change.after)
+        fitted = self.with_settings()._fit(change.after, progress)
+        return replace(fitted, candidates=self.fitted.candidates)
 
     # ---- scores --------------------------------------------------------------------------------------------
     @property

@@ -87,6 +87,10 @@ class BiasOnly(GradientModel):
         }
         return Fitted(replace(self.settings, epochs=1), interactions, GradientState(parameters))
 
+    def check_update(self) -> None:
+        if self.settings.solver == "epochs":
+            super().check_update()
+
     def _size(self, log: Interactions) -> int:
         return log.n_users + log.n_items
 

@@ -13,7 +13,7 @@ The paper's EASE, with λ from {1, 10, 100, 1K, 10K}, comes out lower than what 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -24,16 +24,21 @@ from numpy.typing import NDArray
 from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
+from infrec.data.change import Change
 from infrec.errors import InfrecError, SolveError
 from infrec.kernels import devices, gram, ridge
 from infrec.models.base import Fitted, Recommender, State, stored
 from infrec.progress import Progress, silent
+from infrec.randomness import generator
 from infrec.search.tunable import takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
 SMALL_WEIGHTS = (0.01, 0.03, 0.1, 0.3)  # λ to try as well where weights lie below 1: XᵀX is that much smaller
 _FEW = 3  # times as many items as users, and the users' system is cheaper
 _ENOUGH_ITEMS = 100  # with fewer there is little to recommend
+_SHARE = 4  # items for each row that may come or go
+_CHECKED = 8  # items whose equations are looked at after an update
+_ERROR = 1e-3  # of them, at most
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,51 @@ class EASESettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Direct(State):
-    """B, items × items: column i holds what each item of a history adds to the score of item i."""
+    """B, items × items: column i holds what each item of a history adds to the score of item i.
+
+    Args:
+        weights: B.
+        diagonal: That of P, with which B says what P is, so that rows can be added to XᵀX.
+    """
 
     weights: NDArray[np.float32] = stored("items", "items")
+    diagonal: NDArray[np.float32] | None = None
+
+    @classmethod
+    def of(cls, inverse: NDArray[np.float32]) -> Direct:
+        """From P, in its place."""
+        diagonal = np.diagonal(inverse).copy()
+        inverse /= -diagonal[None, :]
+        np.fill_diagonal(inverse, 0.0)
+        return cls(inverse, diagonal)
+
+    @classmethod
+    def read(cls, artifact: Artifact, settings: Settings, log: Interactions) -> Self:
+        state = super().read(artifact, settings, log)
+        known = "diagonal" in artifact.arrays  # of models saved before there were updates it is not
+        return replace(state, diagonal=artifact.array("diagonal", log.n_items)) if known else state
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        known = {} if self.diagonal is None else {"diagonal": self.diagonal}
+        return super().arrays() | known
+
+    def inverse(self, items: int, columns: NDArray[np.integer], reg: float) -> NDArray[np.float32]:
+        """P over these items and new ones, which nobody has: P_ij = −B_ij P_jj, and 1 / λ for a new one.
+
+        Args:
+            items: How many there are in all.
+            columns: Where those of before stand.
+            reg: λ.
+        """
+        assert self.diagonal is not None
+        known = self.weights * -self.diagonal[None, :]
+        np.fill_diagonal(known, self.diagonal)
+        if len(columns) == items:
+            return known
+        inverse = np.zeros((items, items), np.float32)
+        np.fill_diagonal(inverse, 1 / reg)
+        inverse[np.ix_(columns, columns)] = known
+        return inverse
 
     def score(self, rows: sp.csr_array) -> NDArray[np.float32]:
         return gram.sparse_times(rows, self.weights)
@@ -150,7 +197,7 @@ class EASE(Recommender):
                 reg = float(model.settings.reg)
                 state: Direct | Factored
                 if by_users is None:
-                    state = Direct(by_items.weights(gram.Linear(), reg))
+                    state = Direct.of(by_items.inverse(gram.Linear(), reg))
                 else:
                     factor = ridge.factorise(by_users, reg=reg, scale="absolute", rows=x)
                     state = Factored.of(factor, x)
@@ -169,6 +216,33 @@ class EASE(Recommender):
         small = interactions.weighted and interactions.matrix.data.max() <= 1
         grid = (*SMALL_WEIGHTS, *self.search_space.get("reg", ()))
         return {"reg": grid} if small and self.settings.reg == AUTO else {}
+
+    def _follow(self, change: Change, progress: Progress) -> Fitted:
+        """P after rows of X went and came (Woodbury). Where they are too many, where only few users are
+        known, or where rounding tells, the model is fitted again."""
+        state, reg = self.state, float(self.settings.reg)
+        leave, come = change.taken_out, change.put_in
+        if (
+            not isinstance(state, Direct)
+            or state.diagonal is None
+            or _few_users(change.after)
+            or _SHARE * (len(leave) + len(come)) > change.after.n_items
+            or (reg == 0 and change.has_new_items)
+        ):
+            return super()._follow(change, progress)
+        self.check_size(change.after)
+        old = sp.csr_array(change.before.matrix[leave]).tocoo()
+        shape = (len(leave), change.after.n_items)
+        gone = sp.csr_array((old.data, (old.row, change.columns[old.col])), shape=shape)
+        inverse = state.inverse(change.after.n_items, change.columns, reg)
+        try:
+            for rows, sign in ((gone, -1), (sp.csr_array(change.after.matrix[come]), 1)):
+                inverse = ridge.with_rows(inverse, rows, sign)
+        except np.linalg.LinAlgError:  # rounding has the last word
+            return super()._follow(change, progress)
+        if not _is_inverse(inverse, change.after.matrix, reg):
+            return super()._follow(change, progress)
+        return replace(self.fitted, log=change.after, state=Direct.of(inverse))
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         return self.state.score(histories)
@@ -212,6 +286,15 @@ def _rarer_items_left_out(log: Interactions, free: int) -> str:
             enough = left >= _ENOUGH_ITEMS
             return f"leave out items of few users (`min_item={fewest}`: {left:,} stay), " if enough else ""
     return ""
+
+
+def _is_inverse(inverse: NDArray[np.float32], x: sp.csr_array, reg: float) -> bool:
+    """Whether (XᵀX + λ I) P is I but for rounding, in some columns."""
+    at = generator(x.nnz, "checked after an update").choice(len(inverse), min(_CHECKED, len(inverse)), False)
+    some = inverse[:, at].astype(np.float64)
+    error = x.T @ (x @ some) + reg * some
+    error[at, np.arange(len(at))] -= 1
+    return bool(np.abs(error).max() <= _ERROR)
 
 
 def _few_users(log: Interactions) -> bool:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
-from infrec.errors import DataError
+from infrec.errors import ConfigError, DataError
 from infrec.models.base import Fitted, Recommender, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import early_stopping
@@ -214,6 +214,13 @@ class GradientModel(Recommender, Trainable):
             20 * self._size(interactions) + scores,  # parameters, slopes, both means of Adam, the best so far
             f"training {self.name} on {interactions.n_users:,} users × {items:,} items",
             "use a smaller latent, keep fewer items, or use the model 'infinite-ae'",
+        )
+
+    def check_update(self) -> None:
+        """Models trained by epochs are fitted again."""
+        raise ConfigError(
+            f"{self.name} is trained by epochs and cannot be updated; fit it again on all interactions, or "
+            "update a model in closed form, such as 'infinite-ae' or 'ease'."
         )
 
     # ---- training ------------------------------------------------------------------------------------------

@@ -31,10 +31,12 @@ from numpy.typing import NDArray
 from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions, Vocabulary
+from infrec.data.change import Change
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge
 from infrec.kernels.collectives import Team
+from infrec.models import infinite_ae_update
 from infrec.models.base import Fitted, State
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explainable, contributions
@@ -93,12 +95,14 @@ class InfiniteAEState(State):
         shift: λ · tr K / n, which the ridge adds to the diagonal, where α is its solution on the log: K α
             then needs no K. None otherwise.
         popularity: The sum of each item's weights, of a log that the model does not hold.
+        kept: What an update starts from, in memory alone: the factor of the exact fit, the sums of the pass.
     """
 
     centres: Interactions
     alpha: NDArray[np.floating[Any]] | None
     shift: float | None = None
     popularity: NDArray[np.float32] | None = None
+    kept: ridge.Factor | nystrom.Sums | None = None
 
     @cached_property
     def resident_alpha(self) -> devices.ResidentMatrix:
@@ -151,18 +155,18 @@ class InfiniteAE(Explainable):
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         """One kernel for all λ, one factorisation for each, in one buffer; or one pass over the users."""
-        solve, solved_for, centres = None, None, None
+        solve, solved_for, centres, keep = None, None, None, None
         kernel_rows: dict[bytes, NDArray[Any]] = {}
         for changes in variants:
             model = self.with_settings(**changes)
             reg, but_reg = float(model.settings.reg), (replace(model.settings, reg=0), model._given)
             if solve is None or solved_for != but_reg:
-                solve, centres, solved_for = None, None, but_reg  # free the old before the new
+                solve, centres, keep, solved_for = None, None, None, but_reg  # free the old first
                 kernel_rows.clear()
                 model.check_size(interactions)
                 solver, why = model.decide(interactions)
                 logger.info("%s: solver %s: %s", self.name, solver, why)
-                solve, centres = model._solver(solver, interactions, progress)
+                solve, keep, centres = model._solver(solver, interactions, progress)
             settings = replace(model.settings, solver=solver)
             try:
                 alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or centres is not None)
@@ -171,7 +175,8 @@ class InfiniteAE(Explainable):
                 yield dict(changes), cause
                 continue
             shift = reg * _mean_diagonal(interactions, settings.kernel) if centres is None else None
-            state = InfiniteAEState(centres or interactions, alpha, shift)
+            kept = keep() if keep is not None and (len(variants) == 1 or centres is not None) else None
+            state = InfiniteAEState(centres or interactions, alpha, shift, kept=kept)
             model = model.with_fit(Fitted(settings, interactions, state, {"solver": solver, "why": why}))
             model._kernel_rows = kernel_rows
             try:
@@ -181,8 +186,9 @@ class InfiniteAE(Explainable):
 
     def _solver(
         self, solver: str, interactions: Interactions, progress: Progress
-    ) -> tuple[Callable[..., NDArray[Any] | None], Interactions | None]:
-        """Work done once for all λ: a function from λ to α, and the centres where not all users are."""
+    ) -> tuple[Callable[..., NDArray[Any] | None], Callable[[], Any], Interactions | None]:
+        """Work done once for all λ: a function from λ to α, one to what the last α leaves for updates, and
+        the centres where not all users are."""
         s = self.settings
         if solver == "exact":
             progress("kernel", 0, 1)
@@ -193,12 +199,12 @@ class InfiniteAE(Explainable):
                 exact.factorise(reg)
                 return exact.solve() if solve else None
 
-            return solve_for, None
+            return solve_for, lambda: infinite_ae_update.kept(exact), None
         centres = self.given_centres(interactions.items) or choose(interactions, s.centres, seed=s.seed)
         features = devices.nystrom_features(centres.matrix, s.kernel, s.dtype)
         sums = features.sums(interactions.n_items)
         sums.add_all(nystrom.same(interactions.matrix), total=interactions.n_users, progress=progress)
-        return lambda reg, solve=True: sums.solve(reg), centres
+        return lambda reg, solve=True: sums.solve(reg), lambda: infinite_ae_update.kept(sums), centres
 
     @property
     def alpha(self) -> NDArray[np.floating[Any]]:
@@ -247,6 +253,19 @@ class InfiniteAE(Explainable):
         if not self.is_interpolating:
             scores -= self.alpha.dtype.type(self.state.shift) * self.alpha[rows]
         return scores
+
+    # ---- more data, and less -------------------------------------------------------------------------------
+    def check_update(self) -> None:
+        """The log must be there: with centres alone, nobody else is known."""
+        super().check_update()
+        if self.state.popularity is not None:
+            raise DataError(
+                f"this model holds {self.centres.n_users:,} centres and not the log that it was fitted on, "
+                "so it cannot be updated; fit it again on everything."
+            )
+
+    def _follow(self, change: Change, progress: Progress) -> Fitted:
+        return infinite_ae_update.follow(self, change, progress)
 
     # ---- settings ------------------------------------------------------------------------------------------
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -1,0 +1,139 @@
+"""How strongly an interaction counts: weights made even, and weights that fade with age.
+
+Counts range over five orders of magnitude. Taken as they are, a few of them are all that a linear model sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from infrec.data.interactions import Interactions
+from infrec.data.weights import NONE, RAW, cap, check, seconds
+from infrec.errors import ArtifactError, DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Whole numbers that are seconds, milli-, micro- or nanoseconds of the years 1990 to 2100.
+_EPOCHS = {scale: (6.3e8 * scale, 4.2e9 * scale) for scale in (1.0, 1e3, 1e6, 1e9)}
+_FAINTEST = 1e-6
+
+
+@dataclass(frozen=True)
+class Strength:
+    """A function of weights, divided by its mean over the log that it was made for.
+
+    An interaction in a history that comes without weights is then one of average strength.
+
+    Args:
+        how: "log1p": log(1 + weight); "cap:N": N at most; "quantile": the share of weights that are no
+            larger; "raw": as it is, undivided; "none": 1.
+        mean: The mean that it is divided by.
+        steps: Of "quantile": 101 quantiles of the weights.
+    """
+
+    how: str
+    mean: float = 1.0
+    steps: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, how: str, log: Interactions) -> Strength:
+        """The function for a log.
+
+        Args:
+            how: Its name.
+            log: The log whose weights have the mean 1 afterwards.
+        """
+        check(how)
+        weights = log.matrix.data
+        steps: tuple[float, ...] = ()
+        if how == "quantile" and len(weights):
+            steps = tuple(np.quantile(weights, np.linspace(0, 1, 101)).tolist())
+        if how in (RAW, NONE) or not len(weights):
+            return cls(how, steps=steps)
+        return cls(how, float(cls(how, steps=steps)._values(weights).mean()), steps)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """This function as JSON has it."""
+        return {"as": self.how, "mean": self.mean} | ({"steps": list(self.steps)} if self.steps else {})
+
+    @classmethod
+    def read(cls, about: Mapping[str, Any]) -> Strength:
+        """The function that `about` told.
+
+        Args:
+            about: From a model's manifest.
+        """
+        try:
+            strength = cls(
+                str(about["as"]), float(about["mean"]), tuple(float(step) for step in about.get("steps", ()))
+            )
+            check(strength.how)
+            if not (strength.mean > 0 and (strength.how != "quantile" or strength.steps)):
+                raise ValueError(strength.mean)
+        except (KeyError, TypeError, ValueError):
+            raise ArtifactError("the model does not tell its weights as infrec does.") from None
+        return strength
+
+    def __call__(self, log: Interactions) -> Interactions:
+        """The log with these strengths as its weights, in the parts of its own split too."""
+        if self.how == RAW:
+            return log
+        parts = log.parts and {name: self._weighed(part) for name, part in log.parts.items()}
+        return replace(log, matrix=self._weighed(log.matrix), parts=parts)
+
+    def _weighed(self, matrix: sp.csr_array) -> sp.csr_array:
+        values = (self._values(matrix.data) / self.mean).astype(np.float32)
+        return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+    def _values(self, weights: NDArray[np.float32]) -> NDArray[np.float64]:
+        wide = weights.astype(np.float64)
+        if self.how == "log1p":
+            return np.log1p(wide)
+        if self.how == "quantile":
+            at = np.searchsorted(self.steps, wide, side="right")
+            return np.maximum(at, 1) / len(self.steps)
+        if self.how == NONE:
+            return np.ones_like(wide)
+        return wide if self.how == RAW else np.minimum(wide, cap(self.how))
+
+
+def faded(log: Interactions, half_life: str) -> Interactions:
+    """The log with each weight times ½ for every half-life that lies between it and the last interaction.
+
+    Args:
+        log: A log with times.
+        half_life: Such as `90d`.
+    """
+    length = seconds(half_life)
+    if log.time is None:
+        raise DataError(
+            "the log has no times, so nothing can fade by its age; expected a column of times: name it "
+            "(`time=`), or leave half_life out."
+        )
+    last = int(log.time.max(initial=0))
+    scale = next((scale for scale, (low, high) in _EPOCHS.items() if low <= last <= high), None)
+    if scale is None:
+        raise DataError(
+            f"the times of the log end at {last}, which is no time since 1970 in seconds, milli-, micro- or "
+            "nanoseconds; expected dates or such times, of which an age in days can be told."
+        )
+    age = (last - log.time) / scale
+    kept = np.maximum(np.exp2(-age / length), _FAINTEST).astype(np.float32)
+    matrix = sp.csr_array(
+        (log.matrix.data * kept, log.matrix.indices, log.matrix.indptr), shape=log.matrix.shape
+    )
+    return replace(log, matrix=matrix, parts=_of_parts(log, matrix))
+
+
+def _of_parts(log: Interactions, matrix: sp.csr_array) -> dict[str, sp.csr_array] | None:
+    """The parts of the log's own split with the weights of a matrix: a repeated pair has one of them."""
+    if log.parts is None:
+        return None
+    return {name: sp.csr_array(matrix.multiply(part.astype(bool))) for name, part in log.parts.items()}
