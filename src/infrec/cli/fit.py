@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @reads_data
-@options.works_together("run as one of several processes that fit ∞-AE on a prepared dataset")
+@options.works_together("run as one worker of a distributed fit of ∞-AE on a prepared dataset")
 def fit(
     data: options.Data,
     out: Annotated[Path, option("--out -o DIR", "Where to save the model.")],
@@ -31,8 +31,8 @@ def fit(
         str | None,
         option(
             "--centres N|SUMMARY",
-            "∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
-            "pass (Nyström).",
+            "∞-AE with N of the users, or those of this summary, as centres; α is solved on all of DATA "
+            "in one pass (Nyström).",
         ),
     ] = None,
     train_only: Annotated[
@@ -49,7 +49,7 @@ def fit(
         Path | None,
         option(
             "--checkpoint DIR",
-            "Keep where a training by epochs stands; the same command then goes on from there.",
+            "Keep checkpoints of a training by epochs here; the same command resumes from them.",
         ),
     ] = None,
     processes: options.Processes = options.Processes(),

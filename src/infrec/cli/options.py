@@ -60,7 +60,7 @@ Data = Annotated[
         "such as https://…, or a name from [bold]infrec datasets list[/].",
     ),
 ]
-Seed = Annotated[int, option("--seed N", "Seed of everything random.", _DATA, min=0)]
+Seed = Annotated[int, option("--seed N", "Seed of all randomness.", _DATA, min=0)]
 Json = Annotated[
     bool, option("--json", "Print exactly one JSON document; everything else goes to standard error.")
 ]
@@ -241,7 +241,7 @@ class Reading(ReadOptions):
     """How DATA is to be read, as a command's options say."""
 
     items: str | None = setting(None, "a table about items with their titles, joined on the item")
-    config: str | None = setting(None, "where these options stand (default: infrec.toml beside DATA)")
+    config: str | None = setting(None, "file that holds these options (default: infrec.toml beside DATA)")
 
     def given(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
@@ -388,12 +388,12 @@ def report_lines(report: ReadReport | None) -> list[str]:
 class Processes(SettingsType):
     """Where this process stands among those that work together."""
 
-    distributed: bool = setting(False, "run as one of several processes that work together")
+    distributed: bool = setting(False, "run as one of several processes")
     coordinator: str | None = setting(
-        None, "where the processes meet: on the machine of process 0. Slurm and Open MPI tell it"
+        None, "address where the processes meet, on the machine of process 0; Slurm and Open MPI provide it"
     )
-    processes: int | None = setting(None, "how many there are", least=1)
-    index: int | None = setting(None, "which one this is, from 0", least=0)
+    processes: int | None = setting(None, "number of processes", least=1)
+    index: int | None = setting(None, "index of this process, from 0", least=0)
 
     def given(self) -> dict[str, Any]:
         """Where they meet, how many they are and which one this is, as far as it is said."""
