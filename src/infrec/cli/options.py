@@ -283,7 +283,8 @@ class Reading(ReadOptions):
         written = {name: value for name, value in chosen.given().items() if name not in self.given()}
         if noted and written:
             console.note(
-                f"{Path(data).name} is read as {config.NAME} says: {shlex.join(as_options(written))}"
+                f"{Path(data).name} is read as {Path(self.config or config.NAME).name} says: "
+                f"{shlex.join(as_options(written))}"
             )
         for line in report_lines(log.report) if noted else ():
             console.note(line)
