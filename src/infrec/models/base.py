@@ -175,6 +175,10 @@ class Recommender(Tunable, Lists):
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
         return self.with_fit(replace(self.fitted, candidates=list(candidates)))
 
+    def without_users(self) -> Self:
+        """A model fitted on a log without ids, which says so, and keeps no history that it can do without."""
+        return self.with_fit(replace(self.fitted, about={**self.about, "users": "left out"}))
+
     # ---- scores --------------------------------------------------------------------------------------------
     @property
     def fitted(self) -> Fitted:
