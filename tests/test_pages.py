@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools" / "run_pages.py"
 sys.path.insert(0, str(TOOL.parent))
 import run_pages  # noqa: E402
+from notebooks import notebook  # noqa: E402
 
 
 @pytest.mark.parametrize("name", run_pages.PAGES)
@@ -65,3 +66,18 @@ def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
     page.write_text("```sh\necho oh no >&2; exit 3\n```\n", encoding="utf-8")
     with pytest.raises(RuntimeError, match="ended with 3:\noh no"):
         run_pages.visit(page, write=False)
+
+
+@pytest.mark.parametrize("name", [name for name in run_pages.PAGES if "tutorials/" in name])
+def test_a_tutorial_is_a_notebook_with_its_outputs_and_pictures(name: str) -> None:
+    page = ROOT / name
+    cells = notebook(page)["cells"]
+    run = [block for block in run_pages.BLOCK.finditer(page.read_text(encoding="utf-8")) if not block["skip"]]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert len(code) == len(run) and len({cell["id"] for cell in cells}) == len(cells)
+    said = ["".join(output["text"] for output in cell["outputs"]) for cell in code]
+    assert said == [block["output"] or "" for block in run]
+    texts = "".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
+    drawn = [file for cell in cells for file in cell.get("attachments", ())]
+    assert drawn and all(f"attachment:{file})" in texts for file in drawn)
+    assert "<!--" not in texts and ".md)" not in texts

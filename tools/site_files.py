@@ -6,14 +6,20 @@ CHANGELOG.md and CONTRIBUTING.md lie beside its pages.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+from notebooks import notebook  # noqa: E402
+
+TUTORIALS = sorted(path for path in (ROOT / "docs" / "tutorials").glob("*.md") if path.stem != "index")
 OUTSIDE = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -32,6 +38,9 @@ def on_files(files: Any, config: Any) -> Any:
         for path in sorted(ROOT.glob(pattern)):
             name = path.relative_to(ROOT).as_posix()
             files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
+    for path in TUTORIALS:
+        content = json.dumps(notebook(path), ensure_ascii=False, indent=1)
+        files.append(File.generated(config, f"tutorials/{path.stem}.ipynb", content=content))
     return files
 
 
@@ -68,6 +77,10 @@ def repository_name(file: Any) -> str:
 
 def on_page_markdown(markdown: str, page: Any, files: Any, **_: Any) -> str:
     """The Markdown of a page, with links that lead to pages of the site."""
-    inside = (file for file in files if Path(file.abs_src_path or "").resolve().is_relative_to(ROOT))
-    present = {repository_name(file) for file in inside}
-    return bars(site_links(markdown, repository_name(page.file), present))
+    paths = ((file, file.abs_src_path) for file in files if file.abs_src_path)  # a notebook has none
+    present = {repository_name(file) for file, path in paths if Path(path).resolve().is_relative_to(ROOT)}
+    name = repository_name(page.file)
+    text = bars(site_links(markdown, name, present))
+    if ROOT / name in TUTORIALS:
+        text += f"\n\n[This page as a notebook, with its outputs]({Path(name).stem}.ipynb)\n"
+    return text

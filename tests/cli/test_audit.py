@@ -180,7 +180,7 @@ def test_distilling_with_a_guarantee(
     assert ran.document["card"] == str(beside / "card.html")
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert ratings.stem not in str(manifest) and "interactions" not in manifest["source"]
-    assert f"{out} may leave the house" in ran.err and f"{beside} has exact figures" in ran.err
+    assert f"{out} may be passed on" in ran.err and f"{beside} has exact figures" in ran.err
     page = (beside / "card.html").read_text(encoding="utf-8")
     assert "all interactions went into the noisy sums" in page
     assert "ε = 8, δ = 1e-06" in page and "adding or removing one user" in page and "Not covered" in page

@@ -27,7 +27,7 @@ def test_a_chain_leaves_one_after_the_other(tmp_path: Path) -> None:
     assert log.time is not None and log.time.tolist() == [10, 20, 30, 40]
     assert log.titles is not None and log.titles.to_pylist() == ["A", "B"]
     assert log.report is not None and (log.report.rows, log.report.kept) == (7, 4)
-    assert log.report.dropped == {"of a user with fewer than 2 interactions or an item with fewer than 2": 3}
+    assert log.report.dropped == {"of a user with fewer than 2 or an item with fewer than 2 interactions": 3}
 
 
 def test_the_split_is_cut_too() -> None:

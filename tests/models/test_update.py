@@ -183,3 +183,9 @@ def test_a_model_of_a_summary_says_so(before: Interactions) -> None:
         EASE(reg=20.0).fit(before).update(Summary.of(before))
     with pytest.raises(DataError, match="fitted on a summary"):
         model.update(before)
+
+
+def test_a_model_without_ids_says_so(before: Interactions) -> None:
+    model = PopRec().fit(before).without_users()
+    with pytest.raises(DataError, match="saved without user ids"):
+        model.update(before)

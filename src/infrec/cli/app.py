@@ -69,7 +69,7 @@ def _version(flag: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, option("--version", "Show the version and leave.", callback=_version, is_eager=True)
+        bool, option("--version", "Show the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     pass

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Group,
-    help="Which data there is, what is in it, where to get it, and how to make some.",
+    help="List, inspect, download, prepare and generate datasets.",
     no_args_is_help=True,
     rich_markup_mode=None,  # see `help`
 )

@@ -36,7 +36,7 @@ class MethodOptions(Settings):
 
 
 @reads_data
-@options.works_together("run as one of several processes, each with a part of every step's users")
+@options.works_together("run as one worker of a distributed distillation, with a part of every step's users")
 @options.with_settings(
     "privacy",
     Promise,
@@ -62,7 +62,7 @@ class MethodOptions(Settings):
     DistillSettings,
     given_only=True,
     panel=_HOW,
-    users=Shown("N", _SIZE, help="how many synthetic users; default: 500"),
+    users=Shown("N", _SIZE, help="number of synthetic users (default 500)"),
     per_user=Shown("N", _SIZE, help="interactions per synthetic user, on average"),
     mode=Shown(
         help="few interactions with weights (the default); 0/1; weights of all items; the paper's code"
@@ -72,7 +72,7 @@ class MethodOptions(Settings):
     targets=Shown(help="learn what all others predict for a user (0/1's default), or own items (leaks)"),
     hidden=Shown("SHARE", help="share of a user's items to hide and predict"),
     tau=Shown("T", help="τ: temperature"),
-    steps=Shown("N", help="at most so many steps"),
+    steps=Shown("N", help="maximum steps (default 200; `soft`: 150)"),
 )
 def distill(
     data: options.Data,
@@ -92,13 +92,13 @@ def distill(
         ),
     ] = None,
     privacy: Promise = Promise(),
-    resume: Annotated[bool, option("--resume", "Go on with a run that was interrupted.")] = False,
+    resume: Annotated[bool, option("--resume", "Resume an interrupted run.")] = False,
     no_card: Annotated[bool, option("--no-card", "Do not measure fidelity and write no card.")] = False,
     processes: Processes = Processes(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer | None:
-    """Distil the train part of a log into a few synthetic users, on which models trained are nearly as good.
+    """Compress the training data into a few synthetic users, on which models become nearly as good as on all.
 
     DIR then holds a summary that [bold]infrec evaluate --train-on[/] and [bold]infrec export[/] read.
 
@@ -131,7 +131,7 @@ def distill(
         shutil.rmtree(place, ignore_errors=True)
     if work.promised:
         stays = f"; {work.home} has exact figures of the real users and stays with you" if work.page else ""
-        console.note(f"{out} may leave the house, all of it is covered by ε and δ{stays}.")
+        console.note(f"{out} may be passed on: all of it is covered by ε and δ{stays}.")
     document = _document(work, summary, previous, method.search)
     return document, partial(_show, summary, work, reading.again(data, seed))
 

@@ -118,7 +118,7 @@ def evaluate(
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer:
-    """Honest numbers: fit on train, choose settings on validation, measure on test.
+    """Fit models on the train part, choose settings on validation, measure on test.
 
     A column [bold]split[/] in the data is used unless --split is given; otherwise 80 / 10 / 10 % of each
     user's interactions are drawn.

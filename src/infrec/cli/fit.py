@@ -21,10 +21,18 @@ if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
     from infrec.models import Recommender
 
+WithoutUsersOption = Annotated[
+    bool,
+    option(
+        "--without-users",
+        "Keep no user ids in the model and, of ∞-AE with few centres, no histories but theirs.",
+    ),
+]
+
 
 @reads_data
 @options.weighs
-@options.works_together("run as one of several processes that fit ∞-AE on a prepared dataset")
+@options.works_together("run as one worker of a distributed fit of ∞-AE on a prepared dataset")
 def fit(
     out: Annotated[Path, option("--out -o DIR", "Where to save the model.")],
     data: options.DataOrNothing = None,
@@ -34,25 +42,19 @@ def fit(
         str | None,
         option(
             "--centres N|SUMMARY",
-            "∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
-            "pass (Nyström).",
+            "∞-AE with N of the users, or those of this summary, as centres; α is solved on all of DATA "
+            "in one pass (Nyström).",
         ),
     ] = None,
     train_only: Annotated[
         bool, option("--train-only", "Fit on the train part only, settings chosen on validation.")
     ] = False,
-    without_users: Annotated[
-        bool,
-        option(
-            "--without-users",
-            "Keep no user ids in the model and, of ∞-AE with few centres, no histories but theirs.",
-        ),
-    ] = False,
+    without_users: WithoutUsersOption = False,
     checkpoint: Annotated[
         Path | None,
         option(
             "--checkpoint DIR",
-            "Keep where a training by epochs stands; the same command then goes on from there.",
+            "Keep checkpoints of a training by epochs here; the same command resumes from them.",
         ),
     ] = None,
     update: Annotated[
@@ -110,21 +112,9 @@ def fit(
         set_, centres = [*(set_ or ()), "solver=nystrom", f"centres={centres}"], None
     recommender = options.open_model(model, set_, seed)
     if processes.distributed:
-        others = train_only or without_users or checkpoint is not None or reading != Reading()
-        if model != "infinite-ae" or others:
-            raise typer.BadParameter(
-                "--distributed fits infinite-ae on all of a prepared dataset; leave out --model, "
-                "--train-only, --without-users, --checkpoint and the options of reading, which belong to "
-                "`infrec datasets prepare`."
-            )
-        from infrec.cli import distributed
-
-        console.check_out(out, "model")
-        facts = distributed.fit(data, out, dataclasses.asdict(recommender.settings), centres, processes)
-        if facts is None:
-            return None
-        console.saved(out)
-        return _answer({"dataset": data, "model": model, **facts}, out)
+        as_read = reading == Reading() and strength == StrengthOptions()
+        alone = train_only or without_users or checkpoint is not None or not as_read
+        return _together(data, out, recommender, centres, processes, alone=alone)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     solver_open = recommender.selected.get("solver") == "auto"
@@ -141,11 +131,8 @@ def fit(
             log = reading.load(data, progress)
             if summary is not None:
                 provenance.check_source(centres, summary.about, summary.items, log, data)
-            if without_users:
-                from infrec.data.unnamed import without_user_ids
-
-                log = without_user_ids(log)
             log = log if strength.half_life is None else faded(log, strength.half_life)
+            log = _without_ids(log) if without_users else log
         with watch("fit"):
             log, about = weighed(recommender, log, strength, reading, progress)
             recommender = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
@@ -153,8 +140,7 @@ def fit(
                 dataclasses.replace(recommender.fitted, about={**recommender.about, **about})
             )
             fitted_on = recommender.log
-            if without_users:
-                recommender = _without_users(recommender)
+            recommender = recommender.without_users() if without_users else recommender
         with watch("save"):
             recommender.save(out)
             console.saved(out)
@@ -192,6 +178,41 @@ def _updated(
     return _answer({"dataset": data, "model": model.name, "updated": str(path), **facts}, out, log)
 
 
+def _together(
+    data: str,
+    out: Path,
+    model: Recommender,
+    centres: str | None,
+    processes: options.Processes,
+    *,
+    alone: bool,
+) -> Answer | None:
+    """The part of this process in a fit by several; an answer from the first one.
+
+    alone: whether there are options that one process alone can follow.
+    """
+    if alone or model.name != "infinite-ae":
+        raise typer.BadParameter(
+            "--distributed fits infinite-ae on all of a prepared dataset; leave out --model, "
+            "--train-only, --without-users, --checkpoint and the options of reading, which belong to "
+            "`infrec datasets prepare`."
+        )
+    from infrec.cli import distributed
+
+    console.check_out(out, "model")
+    facts = distributed.fit(data, out, dataclasses.asdict(model.settings), centres, processes)
+    if facts is None:
+        return None
+    console.saved(out)
+    return _answer({"dataset": data, "model": model.name, **facts}, out)
+
+
+def _without_ids(log: Interactions) -> Interactions:
+    from infrec.data.unnamed import without_user_ids
+
+    return without_user_ids(log)
+
+
 def _fitted(
     model: Recommender,
     log: Interactions,
@@ -216,15 +237,6 @@ def _fitted(
     fixed = {name: model.selected[name] for name in ("reg", "depth", "dtype")}
     finished = InfiniteAE(centres=centres.align_items(train.items), **fixed)
     return finished.fit(train, validation=validation, progress=progress).with_only_centres()
-
-
-def _without_users(model: Recommender) -> Recommender:
-    """A model that says it keeps no users; of ∞-AE with few centres, only these."""
-    from infrec.models import InfiniteAE
-
-    if isinstance(model, InfiniteAE) and model.settings.solver == "nystrom":
-        model = model.with_only_centres()
-    return model.with_fit(dataclasses.replace(model.fitted, about={**model.about, "users": "left out"}))
 
 
 def _answer(

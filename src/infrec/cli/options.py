@@ -62,7 +62,7 @@ _DATA_ARGUMENT = argument(
 )
 Data = Annotated[str, _DATA_ARGUMENT]
 DataOrNothing = Annotated[str | None, _DATA_ARGUMENT]
-Seed = Annotated[int, option("--seed N", "Seed of everything random.", _DATA, min=0)]
+Seed = Annotated[int, option("--seed N", "Seed of all randomness.", _DATA, min=0)]
 Json = Annotated[
     bool, option("--json", "Print exactly one JSON document; everything else goes to standard error.")
 ]
@@ -243,7 +243,7 @@ class Reading(ReadOptions):
     """How DATA is to be read, as a command's options say."""
 
     items: str | None = setting(None, "a table about items with their titles, joined on the item")
-    config: str | None = setting(None, "where these options stand (default: infrec.toml beside DATA)")
+    config: str | None = setting(None, "file that holds these options (default: infrec.toml beside DATA)")
 
     def given(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
@@ -285,7 +285,8 @@ class Reading(ReadOptions):
         written = {name: value for name, value in chosen.given().items() if name not in self.given()}
         if noted and written:
             console.note(
-                f"{Path(data).name} is read as {config.NAME} says: {shlex.join(as_options(written))}"
+                f"{Path(data).name} is read as {Path(self.config or config.NAME).name} says: "
+                f"{shlex.join(as_options(written))}"
             )
         for line in report_lines(log.report) if noted else ():
             console.note(line)
@@ -396,12 +397,12 @@ def report_lines(report: ReadReport | None) -> list[str]:
 class Processes(SettingsType):
     """Where this process stands among those that work together."""
 
-    distributed: bool = setting(False, "run as one of several processes that work together")
+    distributed: bool = setting(False, "run as one of several processes")
     coordinator: str | None = setting(
-        None, "where the processes meet: on the machine of process 0. Slurm and Open MPI tell it"
+        None, "address where the processes meet, on the machine of process 0; Slurm and Open MPI provide it"
     )
-    processes: int | None = setting(None, "how many there are", least=1)
-    index: int | None = setting(None, "which one this is, from 0", least=0)
+    processes: int | None = setting(None, "number of processes", least=1)
+    index: int | None = setting(None, "index of this process, from 0", least=0)
 
     def given(self) -> dict[str, Any]:
         """Where they meet, how many they are and which one this is, as far as it is said."""

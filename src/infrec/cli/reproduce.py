@@ -85,7 +85,7 @@ def reproduce(
     cluster: ClusterOption = None,
     report_only: ReportOnlyOption = False,
 ) -> Answer:
-    """A table or a figure of the paper, measured again, beside the published numbers.
+    """Measure a table or a figure of the paper again, beside the published numbers.
 
     What was measured is kept: an interrupted run goes on where it was, a finished one only makes the report.
 

@@ -42,20 +42,18 @@ class ReadOptions(Settings):
     item: str | int | None = setting(None, "column of item ids", least=1)
     rating: str | int | None = setting(None, "column of ratings", least=1)
     time: str | int | None = setting(None, "column of times", least=1)
-    weight: str | int | None = setting(None, "column of weights, such as how often it was played", least=1)
+    weight: str | int | None = setting(None, "column of weights, such as play counts", least=1)
     positive: str | None = setting(
         None, 'which rows count as interactions, such as "rating >= 4 and time > 2020-01-31"'
     )
-    min_user: int = setting(
-        1, "leave out users with fewer interactions, and again until nothing changes", least=1
-    )
-    min_item: int = setting(
-        1, "leave out items with fewer interactions, and again until nothing changes", least=1
-    )
+    min_user: int = setting(1, "leave out users with fewer interactions, repeatedly (k-core)", least=1)
+    min_item: int = setting(1, "leave out items with fewer interactions, repeatedly (k-core)", least=1)
     duplicates: Duplicates = setting("first", "repeated pairs: keep the first, or sum")
-    encoding: str | None = setting(None, "encoding of a text, such as latin-1; seen from its bytes if none")
-    delimiter: str | None = setting(None, "what stands between the fields of a text, such as ; or tab")
-    no_header: bool = setting(False, "the first line is a row and not the names of the columns")
+    encoding: str | None = setting(None, "encoding of a text file, such as latin-1; detected unless given")
+    delimiter: str | None = setting(
+        None, "separator of the fields of a text file, such as ; or tab; detected unless given"
+    )
+    no_header: bool = setting(False, "the first line is a row, not the names of the columns")
     items_id: str | int | None = setting(None, "column of item ids in the table about items", least=1)
     items_title: str | int | None = setting(None, "column of titles in the table about items", least=1)
     strict: bool = setting(False, "refuse damaged rows instead of dropping and counting them")

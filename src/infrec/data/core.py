@@ -51,7 +51,12 @@ def cut(fields: Fields, options: ReadOptions) -> Fields:
         (np.arange(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr), shape=matrix.shape
     )
     kept = numbered[rows][:, columns].data
-    reason = f"of a user with fewer than {min_user} interactions or an item with fewer than {min_item}"
+    few = [
+        f"{what} with fewer than {least}"
+        for what, least in (("a user", min_user), ("an item", min_item))
+        if least > 1
+    ]
+    reason = f"of {' or '.join(few)} interactions"
     if report is not None and matrix.nnz > len(kept):
         report = replace(report, kept=len(kept), dropped={**report.dropped, reason: matrix.nnz - len(kept)})
     time, info, parts = fields["time"], fields["item_info"], fields["parts"]

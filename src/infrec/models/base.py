@@ -45,6 +45,7 @@ from infrec.settings import AUTO, Settings
 
 logger = logging.getLogger(__name__)
 _SHOWN = 4  # settings in the text of a model
+WITHOUT_IDS = "left out"  # in `about` of a model, what became of its users' ids
 _OF_THE_LOG = ("weights", "half_life")  # facts in `about` that stay when the log changes
 
 
@@ -241,12 +242,21 @@ class Recommender(Tunable, Lists):
                 f"this {self.name} model was fitted on a summary, whose users only stand for others; "
                 "expected a model of a log: continue the summary (`infrec distill --continue`) and fit again."
             )
+        if self.about.get("users") == WITHOUT_IDS:
+            raise DataError(
+                f"this {self.name} model was saved without user ids, so nobody can say whose interactions are "
+                "whose; expected a model with ids: fit again on all data."
+            )
 
     def _follow(self, change: Change, progress: Progress) -> Fitted:
         """The fit after a change of its log, settings kept: on everything, or what is cheaper and equal."""
         self.check_size(change.after)
         fitted = self.with_settings()._fit(change.after, progress)
         return replace(fitted, candidates=self.fitted.candidates)
+
+    def without_users(self) -> Self:
+        """A model fitted on a log without ids, which says so, and keeps no history that it can do without."""
+        return self.with_fit(replace(self.fitted, about={**self.about, "users": WITHOUT_IDS}))
 
     # ---- scores --------------------------------------------------------------------------------------------
     @property

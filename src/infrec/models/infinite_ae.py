@@ -370,6 +370,10 @@ class InfiniteAE(Explainable):
         state = InfiniteAEState(self.centres, self.alpha, popularity=self.popularity)
         return self.with_fit(replace(self.fitted, log=self.centres, state=state))
 
+    def without_users(self) -> Self:
+        few = self.settings.solver == "nystrom"
+        return super(InfiniteAE, self.with_only_centres() if few else self).without_users()
+
     @property
     def popularity(self) -> NDArray[np.float32]:
         """The sum of each item's weights, over the log that was fitted."""

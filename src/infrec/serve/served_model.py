@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
-from infrec.models.base import Recommender
+from infrec.models.base import WITHOUT_IDS, Recommender
 from infrec.serve.errors import Problem
 from infrec.serve.words import Words
 
@@ -75,7 +75,7 @@ class Served:
     @property
     def named(self) -> bool:
         """Whether real users can be asked for by their ids."""
-        return self.kind == "log" and self.model.about.get("users") != "left out"
+        return self.kind == "log" and self.model.about.get("users") != WITHOUT_IDS
 
     def facts(self) -> dict[str, Any]:
         """The model's entry in the list of models."""
