@@ -250,7 +250,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
     "weighted": {
-        **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "hidden": 0.5, "reg": 0.1, "rate": 0.06,
+        **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "hidden": 0.5, "reg": 0.1,
     },
     "discrete": {
         **_OURS, "tau": 1.0, "targets": "others", "hidden": 0.4, "rate": 0.05, "average": 0.9,
