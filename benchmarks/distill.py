@@ -129,7 +129,7 @@ def measure(config: DistillSettings, train: Interactions, repeat: int, plain: bo
     matrix = train.matrix
     on_gpu = jax.default_backend() == "gpu"
     others = (
-        partial(LeaveOneOutTargets.fit, matrix, sharpness=config.sharpness)
+        partial(LeaveOneOutTargets.fit, matrix, sharpness=config.sharpness or 1.0)
         if config.targets == "others"
         else None
     )

@@ -66,7 +66,7 @@ class Run:
         fit = partial(
             LeaveOneOutTargets.fit,
             train,
-            sharpness=settings.sharpness,
+            sharpness=settings.sharpness or 1.0,
             weights=weights,
             seed=settings.seed,
             progress=progress,

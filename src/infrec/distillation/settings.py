@@ -79,10 +79,16 @@ class DistillSettings(Settings):
     own_share: float = setting(
         0.0, "with targets from others: the share that is the user's own items all the same", least=0, most=1
     )
-    hidden: float = setting(
-        0.0, "share of a user's items hidden in each step; `discrete` with own targets: 0.2", least=0, below=1
+    hidden: float | None = setting(
+        0.0,
+        "share of a user's items hidden in each step; `discrete` with own targets: 0.2; –: 0.3 of a small "
+        "log, else 0.5",
+        least=0,
+        below=1,
     )
-    sharpness: float = setting(1.0, "factor of the scores in the softmax", above=0)
+    sharpness: float | None = setting(
+        1.0, "factor of the scores in the softmax; –: 0.15 where the log is small, else 0.25", above=0
+    )
     user_power: float = setting(0.0, "a user with n targets weighs n^−power", least=0)
     l1: float = setting(0.0, "λ₂", least=0)
     depth: int = setting(1, "hidden layers of the network behind the kernel", least=0)
@@ -190,6 +196,8 @@ class DistillSettings(Settings):
             per_user=per_user,
             size_power=power,
             mass=mass,
+            hidden=(0.3 if small else 0.5) if self.hidden is None else self.hidden,
+            sharpness=(0.15 if small else 0.25) if self.sharpness is None else self.sharpness,
             draws=self.draws or math.ceil(self.per_user or default_draws(mean)),
             steps=steps,
             validate_every=min(every, steps),
@@ -250,7 +258,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
     "weighted": {
-        **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "hidden": 0.5, "reg": 0.1, "rate": 0.06,
+        **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "reg": 0.1, "hidden": None,
+        "sharpness": None,
     },
     "discrete": {
         **_OURS, "tau": 1.0, "targets": "others", "hidden": 0.4, "rate": 0.05, "average": 0.9,

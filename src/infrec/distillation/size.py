@@ -1,7 +1,7 @@
 """How large a summary is: a budget in users, interactions, bytes or quality becomes rows and their length.
 
-Without a budget there are at most 500 synthetic users, with as many interactions in all as 500 real ones
-have, but of a small log at least a third and at most half.
+Without a budget there are 500 synthetic users, or half as many as real ones; they have as many interactions
+in all as so many real ones, but of a small log at least a third, and at most half.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _users(asked: int | None, total: float | None, train: Interactions) -> int:
     """How many synthetic users: as asked for, else so few that their rows are no shorter than `SHORTEST`."""
     if asked is not None:
         return asked
-    most = min(MOST_USERS, train.n_users)
+    most = min(MOST_USERS, max(train.n_users // 2, 1))
     return most if total is None else int(np.clip(total // SHORTEST, 1, most))
 
 
