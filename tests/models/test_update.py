@@ -186,6 +186,6 @@ def test_a_model_of_a_summary_says_so(before: Interactions) -> None:
 
 
 def test_a_model_without_ids_says_so(before: Interactions) -> None:
-    model = PopRec().fit(before).without_users()
+    model = EASE(reg=20.0).fit(before).without_users()
     with pytest.raises(DataError, match="saved without user ids"):
         model.update(before)

@@ -244,7 +244,7 @@ class Recommender(Tunable, Lists):
             )
         if self.about.get("users") == WITHOUT_IDS:
             raise DataError(
-                f"this {self.name} model was saved without user ids, so nobody can say whose interactions are "
+                f"this {self.name} model was saved without user ids, so nobody knows whose interactions are "
                 "whose; expected a model with ids: fit again on all data."
             )
 
