@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from infrec import machine
+from infrec.cli import cold_items as cold
 from infrec.cli import console, options, provenance
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
 from infrec.errors import InfrecError
@@ -84,6 +85,21 @@ ReportOption = Annotated[
         options.LISTS,
     ),
 ]
+ColdItemsOption = Annotated[
+    float | None,
+    option(
+        "--cold-items SHARE",
+        "Instead: hold out this share of the items whole, such as 0.1, and place them by their features.",
+    ),
+]
+FeaturesOption = Annotated[
+    list[str] | None,
+    option(
+        "--features COLUMN",
+        "A column of the table about items that places cold items; repeatable. By default all that say "
+        "what kind of item it is.",
+    ),
+]
 
 
 @reads_data
@@ -100,6 +116,8 @@ def evaluate(
     sample_users: SampleUsersOption = None,
     balance: Balance = Balance(),
     report: ReportOption = None,
+    cold_items: ColdItemsOption = None,
+    features: FeaturesOption = None,
     reading: Reading = Reading(),
     seed: options.Seed = 42,
 ) -> Answer:
@@ -115,7 +133,10 @@ def evaluate(
       infrec evaluate ml-1m --model ease --set reg=1000
       infrec evaluate ml-1m --model mf --search 60
       infrec evaluate ml-1m --diversity 0.3 --report lists.html
+      infrec evaluate ml-1m --cold-items 0.1
     """
+    if features and cold_items is None:
+        raise typer.BadParameter("--features place cold items; give --cold-items SHARE too.")
     if report is not None and balance.neutral:
         raise typer.BadParameter(
             "--report shows what a wish for lists costs; give --diversity or --popularity."
@@ -126,6 +147,15 @@ def evaluate(
         raise typer.BadParameter("--save-selection keeps what a search found; give --search SECONDS too.")
     models = [options.open_model(name, set_, seed) for name in dict.fromkeys(model or ["infinite-ae"])]
     fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
+    if cold_items is not None:
+        apart = (no_search, search, train_on, sample_users, None if balance.neutral else balance)
+        if any(apart) or protocol != "paper-code":
+            raise typer.BadParameter(
+                "--cold-items goes with --model, --set, --features and how the data is read alone."
+            )
+        with console.bars() as progress:
+            log = reading.load(data, progress)
+            return cold.measure(data, log, models, cold_items, features or None, seed, progress)
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
