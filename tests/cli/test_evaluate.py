@@ -93,6 +93,8 @@ def test_the_cost_of_diverse_lists(infrec: Infrec, tmp_path: Path) -> None:
 def test_a_report_needs_a_wish(infrec: Infrec, tmp_path: Path) -> None:
     ran = infrec("evaluate", "demo", "--report", tmp_path / "lists.html")
     assert ran.code == 2 and "give --diversity or --popularity" in ran.err
+    ran = infrec("evaluate", "demo", "--diversity", "0.3", "--report", tmp_path / "no" / "lists.html")
+    assert ran.code == 2 and "no file that could be written" in ran.err
 
 
 def test_cold_items(infrec: Infrec) -> None:

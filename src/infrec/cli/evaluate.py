@@ -12,7 +12,7 @@ import typer
 
 from infrec import machine
 from infrec.cli import cold_items as cold
-from infrec.cli import console, options, provenance
+from infrec.cli import console, options, provenance, trade
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
 from infrec.errors import InfrecError
 from infrec.models.balance import Balance
@@ -135,6 +135,8 @@ def evaluate(
       infrec evaluate ml-1m --diversity 0.3 --report lists.html
       infrec evaluate ml-1m --cold-items 0.1
     """
+    if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
+        raise typer.BadParameter(f"{report} is no file that could be written.", param_hint="--report")
     if features and cold_items is None:
         raise typer.BadParameter("--features place cold items; give --cold-items SHARE too.")
     if report is not None and balance.neutral:
@@ -183,7 +185,7 @@ def evaluate(
 
                 console.saved(committed.save_search(document, save_selection, set_ or (), seed))
     if report is not None:
-        _write_report(report, documents, log, trial)
+        trade.write_report(report, documents, data, _caption(log, trial))
     failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(show, documents, log, trial), int(failed)
@@ -275,15 +277,15 @@ class Trial:
                 sample_users=self.sample_users,
                 progress=progress,
             )
-            trade = None if self.balance.neutral else self._trade(tuning.model, progress)
+            measured = None if self.balance.neutral else self._trade(tuning.model, progress)
         users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
         document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
-        return self._facts(model) | document | ({} if trade is None else {"trade": trade.as_dict()})
+        return self._facts(model) | document | ({} if measured is None else {"trade": measured.as_dict()})
 
     def _trade(self, model: Recommender, progress: Progress) -> Trade:
-        from infrec.evaluation.trade import trade
+        from infrec.evaluation.trade import trade as measure
 
-        return trade(
+        return measure(
             model,
             self.split,
             self.balance,
@@ -435,37 +437,10 @@ def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> No
             search = document["search"]
             spent = numbers.seconds(search["spent"])
             console.note(f"{document['model']}: {search['tried']} of {search['of']} candidates in {spent}")
-    for one in _trades(documents):
-        from infrec.report import trade
-
-        console.say(f"\n{trade.headline(one)}")
-        console.out().print(terminal.table(trade.table(one)))
+    trade.show(documents)
     every = (one for document in documents for one in document.get("candidates", ()))
     for candidate in (one for one in every if one["error"]):
         console.note(f"skipped {numbers.settings(candidate['settings'])}: {candidate['error']}")
-
-
-def _trades(documents: list[dict[str, Any]]) -> list[Trade]:
-    """The trades of the models that could run."""
-    from infrec.evaluation.trade import Step, Trade
-
-    return [
-        Trade(**{**each["trade"], "steps": tuple(Step(**step) for step in each["trade"]["steps"])})
-        for each in documents
-        if "trade" in each
-    ]
-
-
-def _write_report(path: Path, documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> None:
-    """The page about lists that are not all alike."""
-    from infrec import drafts
-    from infrec.report import html, trade
-
-    if trades := _trades(documents):
-        facts = {"device": machine.device(), "infrec": str(machine.versions()["infrec"])}
-        page = trade.document(trades, trial.data, _caption(log, trial), facts)
-        drafts.write_text(path, html.render(page))
-        console.saved(path)
 
 
 def _caption(log: Interactions, trial: Trial) -> str:
