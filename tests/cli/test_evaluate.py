@@ -131,3 +131,34 @@ def test_the_cost_of_diverse_lists(infrec: Infrec, tmp_path: Path) -> None:
 def test_a_report_needs_a_wish(infrec: Infrec, tmp_path: Path) -> None:
     ran = infrec("evaluate", "demo", "--report", tmp_path / "lists.html")
     assert ran.code == 2 and "give --diversity or --popularity" in ran.err
+    ran = infrec("evaluate", "demo", "--diversity", "0.3", "--report", tmp_path / "no" / "lists.html")
+    assert ran.code == 2 and "no file that could be written" in ran.err
+
+
+def test_cold_items(infrec: Infrec) -> None:
+    words = ("evaluate", "demo", "-m", "ease", "--set", "reg=1000", "--cold-items", "0.1")
+    ran = infrec(*words, "--features", "genres", "--json")
+    assert ran.code == 0, ran.err
+    record = ran.document["cold_items"]
+    assert (ran.document["model"], record["items"], record["features"]) == ("ease", 50, ["genres"])
+    assert record["metrics"]["ease"]["NDCG@10"] > 2 * record["metrics"]["random"]["NDCG@10"]
+    shown = infrec(*words)
+    assert (
+        "50 items held out whole" in shown.out
+        and "content alone" in shown.out
+        and "genres, year" in shown.out
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--cold-items", "0"), "the share of cold items is 0"),
+        (("--features", "genres"), "give --cold-items SHARE too"),
+        (("--cold-items", "0.1", "--diversity", "0.3"), "--cold-items goes with"),
+        (("--cold-items", "0.1", "--features", "studio"), "no column 'studio'"),
+    ],
+)
+def test_cold_items_that_cannot_be_measured(infrec: Infrec, words: tuple[str, ...], sentence: str) -> None:
+    ran = infrec("evaluate", "demo", "-m", "ease", *words)
+    assert ran.code in (1, 2) and sentence in ran.err

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from infrec import machine
-from infrec.cli import console, options, provenance
+from infrec.cli import cold_items as cold
+from infrec.cli import console, options, provenance, trade
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
 from infrec.cli.spelling import in_words_of_the_command_line
 from infrec.cli.strength import chosen, faded, weighed_split
@@ -96,6 +97,21 @@ ReportOption = Annotated[
         options.LISTS,
     ),
 ]
+ColdItemsOption = Annotated[
+    float | None,
+    option(
+        "--cold-items SHARE",
+        "Instead: hold out this share of the items whole, such as 0.1, and place them by their features.",
+    ),
+]
+FeaturesOption = Annotated[
+    list[str] | None,
+    option(
+        "--features COLUMN",
+        "A column of the table about items that places cold items; repeatable. By default all that say "
+        "what kind of item it is.",
+    ),
+]
 
 
 @reads_data
@@ -114,6 +130,8 @@ def evaluate(
     sample_users: SampleUsersOption = None,
     balance: Balance = Balance(),
     report: ReportOption = None,
+    cold_items: ColdItemsOption = None,
+    features: FeaturesOption = None,
     strength: StrengthOptions = StrengthOptions(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
@@ -132,7 +150,12 @@ def evaluate(
       infrec evaluate ml-1m --model ease --set reg=1000
       infrec evaluate ml-1m --model mf --search 60
       infrec evaluate ml-1m --diversity 0.3 --report lists.html
+      infrec evaluate ml-1m --cold-items 0.1
     """
+    if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
+        raise typer.BadParameter(f"{report} is no file that could be written.", param_hint="--report")
+    if features and cold_items is None:
+        raise typer.BadParameter("--features place cold items; give --cold-items SHARE too.")
     if report is not None and balance.neutral:
         raise typer.BadParameter(
             "--report shows what a wish for lists costs; give --diversity or --popularity."
@@ -148,6 +171,15 @@ def evaluate(
         )
     models = [options.open_model(name, set_, seed) for name in dict.fromkeys(model or ["infinite-ae"])]
     fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
+    if cold_items is not None:
+        apart = (no_search, search, train_on, sample_users, split_by, None if balance.neutral else balance)
+        if any(apart) or strength != StrengthOptions() or protocol != "paper-code":
+            raise typer.BadParameter(
+                "--cold-items goes with --model, --set, --features and how the data is read alone."
+            )
+        with console.bars() as progress:
+            log = reading.load(data, progress)
+            return cold.measure(data, log, models, cold_items, features or None, seed, progress)
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
@@ -189,7 +221,7 @@ def evaluate(
 
                 console.saved(committed.save_search(document, save_selection, set_ or (), seed))
     if report is not None:
-        _write_report(report, documents, log, trial)
+        trade.write_report(report, documents, data, _caption(log, trial))
     failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(show, documents, log, trial), int(failed)
@@ -313,16 +345,17 @@ class Trial:
                 sample_users=self.sample_users,
                 progress=progress,
             )
-            trade = None if self.balance.neutral else self._trade(tuning.model, progress)
+            measured = None if self.balance.neutral else self._trade(tuning.model, progress)
         users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
         document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
         more = {"weights": weights} if weights else {}
-        return self._facts(model) | document | more | ({} if trade is None else {"trade": trade.as_dict()})
+        more |= {} if measured is None else {"trade": measured.as_dict()}
+        return self._facts(model) | document | more
 
     def _trade(self, model: Recommender, progress: Progress) -> Trade:
-        from infrec.evaluation.trade import trade
+        from infrec.evaluation.trade import trade as measure
 
-        return trade(
+        return measure(
             model,
             self.split,
             self.balance,
@@ -476,37 +509,10 @@ def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> No
             search = document["search"]
             spent = numbers.seconds(search["spent"])
             console.note(f"{document['model']}: {search['tried']} of {search['of']} candidates in {spent}")
-    for one in _trades(documents):
-        from infrec.report import trade
-
-        console.say(f"\n{trade.headline(one)}")
-        console.out().print(terminal.table(trade.table(one)))
+    trade.show(documents)
     every = (one for document in documents for one in document.get("candidates", ()))
     for candidate in (one for one in every if one["error"]):
         console.note(f"skipped {numbers.settings(candidate['settings'])}: {candidate['error']}")
-
-
-def _trades(documents: list[dict[str, Any]]) -> list[Trade]:
-    """The trades of the models that could run."""
-    from infrec.evaluation.trade import Step, Trade
-
-    return [
-        Trade(**{**each["trade"], "steps": tuple(Step(**step) for step in each["trade"]["steps"])})
-        for each in documents
-        if "trade" in each
-    ]
-
-
-def _write_report(path: Path, documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> None:
-    """The page about lists that are not all alike."""
-    from infrec import drafts
-    from infrec.report import html, trade
-
-    if trades := _trades(documents):
-        facts = {"device": machine.device(), "infrec": str(machine.versions()["infrec"])}
-        page = trade.document(trades, trial.data, _caption(log, trial), facts)
-        drafts.write_text(path, html.render(page))
-        console.saved(path)
 
 
 def _caption(log: Interactions, trial: Trial) -> str:

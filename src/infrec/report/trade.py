@@ -53,7 +53,7 @@ def document(trades: Sequence[Trade], dataset: str, about: str, small_print: Map
 
 
 def headline(one: Trade) -> str:
-    """What the whole wish costs and brings, in a sentence."""
+    """Cost and gain of the whole wish, in a sentence."""
     first, last, k = one.steps[0], one.steps[-1], one.k
 
     def change(name: str) -> str:

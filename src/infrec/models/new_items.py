@@ -1,0 +1,248 @@
+"""Items without interactions: a place in every list, by what their features have in common with known items.
+
+A kernel between features (genres, years, vectors) goes from 0 to 2 for two items:
+
+    k(a, b) = the mean over columns of k_c(a, b) + their product
+
+k_c is the cosine of two sets of values (`Drama|Crime`), exp(−|a − b| / (length · standard deviation)) of two
+numbers, and the cosine of two vectors. Ridge regression between it and the item side of any model, its
+scores, gives a new item what known items like it have:
+
+    score(u, new) = Σ_j score(u, j) W_j,new        W = (k(known, known) + μ I)⁻¹ k(known, new)
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from infrec import machine
+from infrec.errors import DataError
+from infrec.metrics.ranking import top_k
+from infrec.models.reranking import Attribute
+from infrec.settings import Settings, setting
+
+if TYPE_CHECKING:
+    from infrec.models.base import Recommender
+
+YEAR = re.compile(r"\((\d{4})\)\s*$")  # at the end of a title
+_DISTINCT = 0.5  # values for each item from which on a text tells items apart and says nothing of their kind
+
+
+@dataclass(frozen=True)
+class NewItemsSettings(Settings):
+    """How far likeness reaches, and how little one item's features are trusted."""
+
+    length: float = setting(1.0, "of numbers, in standard deviations", above=0, search=(0.5, 1.0, 2.0))
+    reg: float = setting(10.0, "μ of the ridge between features and scores", above=0, search=(1, 10, 100))
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One feature of items: vectors of length 1 whose products are compared, or numbers.
+
+    Args:
+        name: Its name in the items table.
+        vectors: Items × values, rows of length 1; or None.
+        numbers: A number for each item, of standard deviation 1; or None.
+    """
+
+    name: str
+    vectors: NDArray[np.float64] | sp.csr_array | None = None
+    numbers: NDArray[np.float64] | None = None
+
+    def kernel(self, one: NDArray[np.integer], other: NDArray[np.integer], length: float) -> Any:
+        """Likenesses of items to others, in −1…1."""
+        if self.numbers is not None:
+            return np.exp(-np.abs(self.numbers[one][:, None] - self.numbers[other]) / length)
+        products = self.vectors[one] @ self.vectors[other].T  # type: ignore[index]
+        return products.toarray() if sp.issparse(products) else products
+
+
+class Features:
+    """The features of all items, known and new, from a table about them.
+
+    Args:
+        table: The items table, a row for each item.
+        columns: The columns to use; by default all that say what kind of item it is, and of a title that ends
+            in a year in parentheses that year.
+    """
+
+    def __init__(self, table: pa.Table | None, columns: Sequence[str] | None = None) -> None:
+        if table is None or not table.num_columns:
+            raise DataError(
+                "nothing is known about the items; expected a table of items with features such as genres: "
+                "give one (items=; `--items FILE`)."
+            )
+        if "title" in table.column_names and "year" not in table.column_names:
+            table = _with_year(table)
+        names = [name for name in table.column_names if name != "title"] if columns is None else columns
+        self.n_items = table.num_rows
+        self.columns: list[Column] = []
+        for name in names:
+            if name not in table.column_names:
+                there = ", ".join(table.column_names)
+                raise DataError(f"the items have no column {name!r} (they have: {there}); name one of these.")
+            column = _column(name, table.column(name).combine_chunks(), named=columns is not None)
+            self.columns += [] if column is None else [column]
+        if not self.columns:
+            raise DataError(
+                f"no column of the items says what kind of item it is ({', '.join(table.column_names)}); "
+                "expected genres, numbers or vectors."
+            )
+
+    def kernel(
+        self, one: NDArray[np.integer], other: NDArray[np.integer], length: float
+    ) -> NDArray[np.float64]:
+        """k between items and others, by their row numbers.
+
+        Args:
+            one: Rows of the table.
+            other: Rows of the table.
+            length: Of numbers, in standard deviations.
+        """
+        mean, product = np.zeros((len(one), len(other))), np.ones((len(one), len(other)))
+        for column in self.columns:
+            alike = column.kernel(one, other, length)
+            mean += alike / len(self.columns)
+            product *= np.maximum(alike, 0)
+        return mean + product
+
+
+@dataclass(frozen=True, eq=False)
+class NewItems:
+    """A fitted model, and what its scores say of items that it has never seen.
+
+    Args:
+        model: The model; it stays as it is.
+        weights: W, known × new items.
+        settings: The settings in use.
+    """
+
+    model: Recommender
+    weights: NDArray[np.float32]
+    settings: NewItemsSettings
+
+    @classmethod
+    def of(
+        cls,
+        model: Recommender,
+        features: Features,
+        known: NDArray[np.integer],
+        new: NDArray[np.integer],
+        settings: NewItemsSettings | None = None,
+    ) -> Self:
+        """New items of a model.
+
+        Args:
+            model: A fitted model.
+            features: The features of its items and of the new ones.
+            known: The row of each of the model's items among the features, in their order.
+            new: Rows of the new items.
+            settings: How far likeness reaches.
+        """
+        if len(known) != model.log.n_items:
+            raise DataError(
+                f"{len(known):,} known items for a model of {model.log.n_items:,}; expected equal."
+            )
+        chosen = settings or NewItemsSettings()
+        machine.require_memory(
+            24 * len(known) * (len(known) + len(new)),
+            f"likenesses of {len(known):,} items by their features",
+            "keep fewer items (min_item; `--min-item`), or use a machine with more memory",
+        )
+        gram = features.kernel(known, known, chosen.length)
+        gram[np.diag_indices_from(gram)] += chosen.reg
+        right = features.kernel(known, new, chosen.length)
+        weights = scipy.linalg.solve(gram, right, assume_a="pos", overwrite_a=True, overwrite_b=True)
+        return cls(model, weights.astype(np.float32), chosen)
+
+    def score(self, histories: sp.csr_array, *, users: Any = None) -> NDArray[np.float32]:
+        """Scores of the known items, then of the new ones, for each history.
+
+        Args:
+            histories: CSR rows over the model's items.
+            users: Ids of these users, for models that know them.
+        """
+        scores = self.model.score(histories, users=users)
+        return np.hstack([scores, scores @ self.weights])
+
+    def best(self, histories: sp.csr_array, k: int = 10) -> NDArray[np.int64]:
+        """The k best items of each history, those that it holds left out: columns of `score`.
+
+        Args:
+            histories: CSR rows over the model's items.
+            k: Length of each list.
+        """
+        scores = self.score(histories)
+        seen = sp.csr_array((histories.data, histories.indices, histories.indptr), shape=scores.shape)
+        return top_k(scores, min(k, scores.shape[1]), exclude=seen)
+
+
+def _with_year(table: pa.Table) -> pa.Table:
+    """The table with the years that nearly all titles end in, if they do."""
+    found = [YEAR.search(title or "") for title in table.column("title").to_pylist()]
+    years = [None if match is None else float(match[1]) for match in found]
+    if years.count(None) > len(years) // 100:
+        return table
+    middle = float(np.median([year for year in years if year is not None]))
+    return table.append_column("year", pa.array([middle if year is None else year for year in years]))
+
+
+def _column(name: str, values: pa.Array, *, named: bool) -> Column | None:
+    """A column as a feature; None of one that was not asked for and says nothing."""
+    problem, column = "", None
+    if values.null_count == len(values) or (values.null_count and not pa.types.is_string(values.type)):
+        problem = f"{values.null_count:,} of {len(values):,} items have no value: are they in the items file?"
+    elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
+        if not np.isfinite(numbers).all():
+            raise DataError(
+                f"the items' column {name!r} holds NaN or infinite numbers; expected finite ones."
+            )
+        if (spread := float(numbers.std())) == 0:
+            problem = "it has one value for all items"
+        else:
+            column = Column(name, numbers=numbers / spread)
+    elif pa.types.is_list(values.type) and pa.types.is_floating(values.type.value_type):
+        column = Column(name, vectors=_unit(name, values.to_pylist()))
+    else:
+        sets = Attribute.of(pa.table({name: values}), name)
+        if sets.values < 2:
+            problem = "it has one value for all items"
+        elif sets.values > _DISTINCT * len(values):
+            problem = f"it has {sets.values:,} values for {len(values):,} items"
+        else:
+            column = Column(name, vectors=_indicators(sets))
+    if column is None and named:
+        raise DataError(f"the items' column {name!r} says nothing of their kind: {problem}; leave it out.")
+    if column is None and "items file" in problem:
+        warnings.warn(f"the items' column {name!r} is left out: {problem}", stacklevel=4)
+    return column
+
+
+def _unit(name: str, rows: list[list[float]]) -> NDArray[np.float64]:
+    """Precomputed vectors, of length 1."""
+    if len({len(row) for row in rows}) != 1:
+        raise DataError(f"the vectors in the items' column {name!r} have several lengths; expected one.")
+    vectors = np.array(rows, np.float64)
+    if not np.isfinite(vectors).all():
+        raise DataError(f"the items' column {name!r} holds NaN or infinite numbers; expected finite ones.")
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+
+
+def _indicators(sets: Attribute) -> sp.csr_array:
+    """Items × values, rows of length 1; 0 where an item has no value."""
+    row, place = np.nonzero(sets.codes < sets.values)
+    counts = np.bincount(row, minlength=len(sets.codes))
+    entries = (1 / np.sqrt(counts[row]), (row, sets.codes[row, place]))
+    return sp.csr_array(entries, shape=(len(sets.codes), sets.values))

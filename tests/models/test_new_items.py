@@ -1,0 +1,114 @@
+"""Items without interactions: interpolation, a case worked by hand, and features that cannot be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from infrec.data import Interactions
+from infrec.errors import ConfigError, DataError
+from infrec.models import EASE, InfiniteAE
+from infrec.models.new_items import Features, NewItems, NewItemsSettings
+
+
+@pytest.fixture(scope="module")
+def model(small_log: Interactions) -> InfiniteAE:
+    return InfiniteAE(reg=1).fit(small_log)
+
+
+def test_the_double_of_a_known_item_gets_its_scores(model: InfiniteAE) -> None:
+    """As μ goes to 0, kernel ridge regression interpolates: a new item with the features of item 7 is item 7.
+
+    μ = 1e-8 beside a kernel whose smallest eigenvalue is about 1e-3: 1e-4 of the largest score.
+    """
+    table = pa.table({"year": [*np.arange(60.0), 7.0, 33.0]})
+    placed = NewItems.of(
+        model, Features(table), np.arange(60), np.array([60, 61]), NewItemsSettings(0.1, 1e-8)
+    )
+    scores = placed.score(model.log.matrix[:9])
+    np.testing.assert_array_equal(scores[:, :60], model.score(model.log.matrix[:9]))
+    np.testing.assert_allclose(scores[:, 60:], scores[:, [7, 33]], atol=1e-4 * np.abs(scores).max())
+
+
+def test_by_hand() -> None:
+    """Genres a, b and, for the new item, both: cosines ½√2, so that k = √2 (mean and product).
+
+    Known items have k = 2 with themselves and 0 with each other: W = √2 / (2 + μ) for both.
+    """
+    log = Interactions.from_csr(np.array([[1, 0], [1, 1], [0, 1], [1, 1]]))
+    model = EASE(reg=1).fit(log)
+    features = Features(pa.table({"genres": ["a", "b", "a|b", None]}))
+    placed = NewItems.of(model, features, np.arange(2), np.array([2, 3]), NewItemsSettings(1.0, 2.0))
+    np.testing.assert_allclose(placed.weights, [[np.sqrt(2) / 4, 0], [np.sqrt(2) / 4, 0]], rtol=1e-6)
+
+
+def test_kernels_of_columns() -> None:
+    """Numbers by their distance in standard deviations (here 1), vectors by their cosine."""
+    table = pa.table(
+        {"year": [0.0, 2.0, 0.0, 2.0], "vector": [[1.0, 0.0], [0.0, 2.0], [3.0, 3.0], [0.0, 0.0]]}
+    )
+    every = np.arange(4)
+    close = np.exp(-2 / 0.5)
+    numbers = np.array([[1, close, 1, close]])
+    cosines = np.array([[1, 0, np.sqrt(0.5), 0]])
+    expected = (numbers + cosines) / 2 + numbers * cosines
+    np.testing.assert_allclose(Features(table).kernel(np.array([0]), every, 0.5), expected, atol=1e-12)
+
+
+def test_new_items_stand_among_the_known_ones(small_log: Interactions, model: InfiniteAE) -> None:
+    """Four new items, one of each group's kind: people find that of their own group first among the four."""
+    kinds = [f"k{at // 15}" for at in range(60)] + ["k0", "k1", "k2", "k3"]
+    placed = NewItems.of(model, Features(pa.table({"kind": kinds})), np.arange(60), np.arange(60, 64))
+    scores = placed.score(small_log.matrix)
+    assert (scores[:, 60:].argmax(axis=1) == np.arange(120) // 30).mean() > 0.95
+    lists = placed.best(small_log.matrix, k=20)
+    assert (lists >= 60).any(axis=1).mean() > 0.9
+    seen = small_log.matrix.toarray().astype(bool)
+    assert not any(seen[user, item] for user in range(120) for item in lists[user] if item < 60)
+
+
+def test_titles_say_years_and_texts_without_kinds_are_left_out() -> None:
+    table = pa.table(
+        {
+            "title": ["A (1990)", "B (2000)", "C (1990)", "D (1960)"],
+            "url": ["w", "x", "y", "z"],
+            "same": [1, 1, 1, 1],
+            "g": ["u", "u", "v", "v"],
+        }
+    )
+    features = Features(table)
+    assert [column.name for column in features.columns] == ["g", "year"]
+    assert [column.name for column in Features(table, ["year"]).columns] == ["year"]
+    with pytest.warns(UserWarning, match="'n' is left out: 1 of 4 items have no value"):
+        Features(pa.table({"n": [1.0, None, 2.0, 3.0], "g": ["u", "u", "v", "v"]}))
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "words"),
+    [
+        (None, None, "nothing is known about the items; expected a table of items"),
+        ({"title": ["a", "b"]}, None, "no column of the items says what kind"),
+        ({"g": ["a", "b"]}, ["h"], "no column 'h' .they have: g"),
+        ({"n": [1.0, float("nan")]}, None, "'n' holds NaN or infinite numbers"),
+        ({"n": [1.0, 1.0]}, ["n"], "'n' says nothing of their kind: it has one value for all items"),
+        ({"g": ["a", "a"]}, ["g"], "it has one value for all items"),
+        ({"n": [1.0, None]}, ["n"], "1 of 2 items have no value: are they in the items file"),
+        ({"g": pa.nulls(2, pa.string())}, ["g"], "2 of 2 items have no value"),
+        ({"v": [[1.0, 2.0], [1.0]]}, None, "'v' have several lengths"),
+        ({"v": [[1.0, float("inf")], [1.0, 2.0]]}, None, "'v' holds NaN or infinite"),
+    ],
+)
+def test_features_that_cannot_be_used(table: Any, columns: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        Features(None if table is None else pa.table(table), columns)
+
+
+def test_as_many_known_items_as_the_model_has(model: InfiniteAE) -> None:
+    features = Features(pa.table({"n": np.arange(62.0)}))
+    with pytest.raises(DataError, match="59 known items for a model of 60"):
+        NewItems.of(model, features, np.arange(59), np.array([60]))
+    with pytest.raises(ConfigError, match="reg is 0"):
+        NewItemsSettings(reg=0)
