@@ -103,7 +103,7 @@ def step_of(checkpoint: Path) -> int:
 def test_killed_then_resumed_two_processes_make_the_summary_of_one(
     infrec: Infrec, prepared: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    words = (prepared, *SIZE, "--steps", 30, "--no-card", "--out", tmp_path / "two")
+    words = (prepared, *SIZE, "--mode", "discrete", "--steps", 30, "--no-card", "--out", tmp_path / "two")
     checkpoint = tmp_path / "two.run" / "checkpoint"
     two = Two(environment, *words)
     two.until(checkpoint, 0)  # the first of them: the steps are being compiled then

@@ -19,7 +19,7 @@ def test_a_few_cheap_steps_beat_random_users(real_data: Path, monkeypatch: pytes
     """
     monkeypatch.setattr(leave_one_out, "GRID", (1e3,))  # of nine λ, each of which takes seconds to try
     split = holdout(datasets.load(str(real_data / "ml-1m.parquet")))
-    summary = distill(split, users=100, steps=66, validate_every=66, batch=100)
+    summary = distill(split, users=100, mode="discrete", steps=66, validate_every=66, batch=100)
     assert summary.discrete and summary.n_items == 3706
     found = evaluate(InfiniteAE().fit(summary), split, intervals=False).metrics
     assert 22.4 < found["HR@10"] < 26

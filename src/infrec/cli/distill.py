@@ -171,6 +171,7 @@ def _run_settings(
     """The keywords of `distill`, and the summary to carry on. Refuses what is wrong before data is read."""
     from infrec.data import Summary
     from infrec.distillation import update
+    from infrec.distillation.private import INVENTED_MODE
 
     for name in (pair.partition("=")[0].strip() for pair in pairs or ()):
         if name in _OWN_OPTIONS:
@@ -185,7 +186,7 @@ def _run_settings(
         update.settings(before, run)
         run["previous"] = before
     else:
-        run["mode"] = run["mode"] or DistillSettings.mode
+        run["mode"] = run["mode"] or (INVENTED_MODE if privacy.promised else DistillSettings.mode)
         users = {} if sizes["users"] is None else {"users": sizes["users"]}
         DistillSettings.of(**{"mode": run["mode"], **users, **settings})
     if privacy.promised:

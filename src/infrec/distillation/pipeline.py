@@ -131,7 +131,7 @@ def _with_promise(
     seed = 42 if given["seed"] is None else given["seed"]
     source = private.private_log(log, **promise, seed=seed, directory=place, resume=resume, progress=progress)
     if settings is None:  # invented people may be learnt by heart
-        given = {"mode": "discrete", "targets": "own", **given_only(given)}
+        given = {"mode": private.INVENTED_MODE, "targets": "own", **given_only(given)}
         given["steps"] = given.get("steps") or private.INVENTED_STEPS
     place = None if place is None else place / "distillation"
     summary = distill(
