@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -152,23 +152,14 @@ def evaluate(
       infrec evaluate ml-1m --diversity 0.3 --report lists.html
       infrec evaluate ml-1m --cold-items 0.1
     """
-    if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
-        raise typer.BadParameter(f"{report} is no file that could be written.", param_hint="--report")
+    _check_report(report, balance)
     if features and cold_items is None:
         raise typer.BadParameter("--features place cold items; give --cold-items SHARE too.")
-    if report is not None and balance.neutral:
-        raise typer.BadParameter(
-            "--report shows what a wish for lists costs; give --diversity or --popularity."
-        )
     if no_search and search is not None:
         raise typer.BadParameter("--no-search and --search exclude each other; give one.")
     if save_selection is not None and search is None:
         raise typer.BadParameter("--save-selection keeps what a search found; give --search SECONDS too.")
-    if train_on is not None and split_by not in (None, "random"):
-        raise typer.BadParameter(
-            f"--train-on and --split {split_by} exclude each other: what a summary or a sample was made from "
-            "may hold what is measured; leave one out."
-        )
+    _check_train_on(train_on, split_by, strength)
     models = [options.open_model(name, set_, seed) for name in dict.fromkeys(model or ["infinite-ae"])]
     fixed = [pair.partition("=")[0].strip() for pair in set_ or ()]
     if cold_items is not None:
@@ -183,35 +174,12 @@ def evaluate(
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            summary = None if train_on is None else _summary(train_on)
-            if summary is not None:
-                reading = provenance.reading_of(train_on, summary.about, reading, data)
-            log = reading.load(data, progress)
-            log = log if strength.half_life is None else faded(log, strength.half_life)
-            split, train = _cut(log, split_by, seed, data), None
-            if summary is not None:
-                provenance.check_source(train_on, summary.about, summary.items, log, data)
-                split, train = _over_both(train_on, summary, split, seed)
-            elif train_on is not None:
-                train = _train_part(reading.load(train_on)).align_items(split.train.items)
-        if train_on is not None and strength.weight_as is not None:
-            raise typer.BadParameter(
-                "--weight-as is for a model of DATA's own train part; leave out --train-on."
-            )
+            cut = partial(_cut, how=split_by, seed=seed, data=data, half_life=strength.half_life)
+            log, split, train = _parts(data, train_on, reading, cut, seed, progress)
         weigh = Weigh(strength, reading) if train_on is None else None
-        search_by = Search(no_search, search, fixed)
+        by = Search(no_search, search, fixed)
         trial = Trial(
-            data,
-            split,
-            train,
-            train_on,
-            search_by,
-            protocol,
-            sample_users,
-            balance,
-            seed,
-            watch.seconds,
-            weigh,
+            data, split, train, train_on, by, protocol, sample_users, balance, seed, watch.seconds, weigh
         )
         documents = []
         for document in trial.each(models, progress):
@@ -227,8 +195,59 @@ def evaluate(
     return document, partial(show, documents, log, trial), int(failed)
 
 
-def _cut(log: Interactions, how: SplitName | None, seed: int, data: str) -> Split:
-    """The log cut as --split says; None: by its own split, where it has one, else at random."""
+def _check_report(report: Path | None, balance: Balance) -> None:
+    if report is None:
+        return
+    if report.is_dir() or not report.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{report} is no file that could be written.", param_hint="--report")
+    if balance.neutral:
+        raise typer.BadParameter(
+            "--report shows what a wish for lists costs; give --diversity or --popularity."
+        )
+
+
+def _check_train_on(train_on: str | None, split_by: SplitName | None, strength: StrengthOptions) -> None:
+    if train_on is None:
+        return
+    if split_by not in (None, "random"):
+        raise typer.BadParameter(
+            f"--train-on and --split {split_by} exclude each other: what a summary or a sample was made from "
+            "may hold what is measured; leave one out."
+        )
+    if strength.weight_as is not None:
+        raise typer.BadParameter("--weight-as is for a model of DATA's own train part; leave out --train-on.")
+
+
+def _parts(
+    data: str,
+    train_on: str | None,
+    reading: Reading,
+    cut: Callable[[Interactions], tuple[Interactions, Split]],
+    seed: int,
+    progress: Progress,
+) -> tuple[Interactions, Split, Interactions | None]:
+    """The log, its parts, and what is fitted on instead of the train part."""
+    summary = None if train_on is None else _summary(train_on)
+    if train_on is not None and summary is not None:
+        reading = provenance.reading_of(train_on, summary.about, reading, data)
+    log, split = cut(reading.load(data, progress))
+    if train_on is None:
+        return log, split, None
+    if summary is None:
+        return log, split, _train_part(reading.load(train_on)).align_items(split.train.items)
+    provenance.check_source(train_on, summary.about, summary.items, log, data)
+    return log, *_over_both(train_on, summary, split, seed)
+
+
+def _cut(
+    log: Interactions, *, how: SplitName | None, seed: int, data: str, half_life: str | None
+) -> tuple[Interactions, Split]:
+    """The log, faded by age, and its parts, cut as --split says; None: its own ones, else at random."""
+    log = log if half_life is None else faded(log, half_life)
+    return log, _split_of(log, how, seed, data)
+
+
+def _split_of(log: Interactions, how: SplitName | None, seed: int, data: str) -> Split:
     from infrec import splits
 
     if how is None:

@@ -21,6 +21,34 @@ if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
     from infrec.models import Recommender
 
+CentresOption = Annotated[
+    str | None,
+    option(
+        "--centres N|SUMMARY",
+        "∞-AE with so many users, or this summary's, as centres, α solved on all of DATA in one "
+        "pass (Nyström).",
+    ),
+]
+TrainOnlyOption = Annotated[
+    bool, option("--train-only", "Fit on the train part only, settings chosen on validation.")
+]
+CheckpointOption = Annotated[
+    Path | None,
+    option(
+        "--checkpoint DIR",
+        "Keep checkpoints of a training by epochs here; the same command resumes from them.",
+    ),
+]
+UpdateOption = Annotated[
+    Path | None,
+    option("--update MODEL", "Take DATA into this saved model instead, its settings kept.", MODEL),
+]
+ForgetOption = Annotated[
+    list[str] | None, option("--forget USER", "With --update: forget this user; repeatable.", MODEL)
+]
+ChooseAgainOption = Annotated[
+    bool, option("--choose-again", "With --update: choose the settings again.", MODEL)
+]
 WithoutUsersOption = Annotated[
     bool,
     option(
@@ -38,35 +66,13 @@ def fit(
     data: options.DataOrNothing = None,
     model: options.ModelName = "infinite-ae",
     set_: options.Settings = None,
-    centres: Annotated[
-        str | None,
-        option(
-            "--centres N|SUMMARY",
-            "∞-AE with N of the users, or those of this summary, as centres; α is solved on all of DATA "
-            "in one pass (Nyström).",
-        ),
-    ] = None,
-    train_only: Annotated[
-        bool, option("--train-only", "Fit on the train part only, settings chosen on validation.")
-    ] = False,
+    centres: CentresOption = None,
+    train_only: TrainOnlyOption = False,
     without_users: WithoutUsersOption = False,
-    checkpoint: Annotated[
-        Path | None,
-        option(
-            "--checkpoint DIR",
-            "Keep checkpoints of a training by epochs here; the same command resumes from them.",
-        ),
-    ] = None,
-    update: Annotated[
-        Path | None,
-        option("--update MODEL", "Take DATA into this saved model instead, its settings kept.", MODEL),
-    ] = None,
-    forget: Annotated[
-        list[str] | None, option("--forget USER", "With --update: forget this user; repeatable.", MODEL)
-    ] = None,
-    choose_again: Annotated[
-        bool, option("--choose-again", "With --update: choose the settings again.", MODEL)
-    ] = False,
+    checkpoint: CheckpointOption = None,
+    update: UpdateOption = None,
+    forget: ForgetOption = None,
+    choose_again: ChooseAgainOption = False,
     processes: options.Processes = options.Processes(),
     strength: StrengthOptions = StrengthOptions(),
     reading: Reading = Reading(),
@@ -88,15 +94,10 @@ def fit(
     """
     processes.check()
     if update is not None:
-        scratch = {
-            "--set": set_,
-            "--centres": centres,
-            "--train-only": train_only,
-            "--without-users": without_users,
-            "--checkpoint": checkpoint,
-        }
+        scratch: dict[str, Any] = {"--set": set_, "--centres": centres, "--train-only": train_only}
         scratch |= {"--distributed": processes.distributed, "--model": model != "infinite-ae"}
         scratch |= {"--weight-as": strength.weight_as, "--half-life": strength.half_life}
+        scratch |= {"--checkpoint": checkpoint, "--without-users": without_users}
         return _updated(update, data, forget or [], choose_again, out, reading, scratch)
     if data is None or forget or choose_again:
         raise typer.BadParameter(
@@ -104,10 +105,7 @@ def fit(
             if data is None
             else "--forget and --choose-again go with --update MODEL."
         )
-    if centres is not None and model != "infinite-ae":
-        raise typer.BadParameter(
-            f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
-        )
+    _check_centres(centres, model)
     if centres is not None and centres.isdigit():
         set_, centres = [*(set_ or ()), "solver=nystrom", f"centres={centres}"], None
     recommender = options.open_model(model, set_, seed)
@@ -119,18 +117,10 @@ def fit(
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")
-    summary = None
-    if centres is not None:
-        from infrec.data import Summary
-
-        summary = Summary.load(centres)
-        reading = provenance.reading_of(centres, summary.about, reading, data)
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            log = reading.load(data, progress)
-            if summary is not None:
-                provenance.check_source(centres, summary.about, summary.items, log, data)
+            log, summary, reading = _loaded(data, centres, reading, progress)
             log = log if strength.half_life is None else faded(log, strength.half_life)
             log = _without_ids(log) if without_users else log
         with watch("fit"):
@@ -205,6 +195,28 @@ def _together(
         return None
     console.saved(out)
     return _answer({"dataset": data, "model": model.name, **facts}, out)
+
+
+def _check_centres(centres: str | None, model: str) -> None:
+    if centres is not None and model != "infinite-ae":
+        raise typer.BadParameter(
+            f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
+        )
+
+
+def _loaded(
+    data: str, centres: str | None, reading: Reading, progress: Progress
+) -> tuple[Interactions, Summary | None, Reading]:
+    """The log, the summary whose users are the centres, and the options with which its log was read."""
+    if centres is None:
+        return reading.load(data, progress), None, reading
+    from infrec.data import Summary
+
+    summary = Summary.load(centres)
+    reading = provenance.reading_of(centres, summary.about, reading, data)
+    log = reading.load(data, progress)
+    provenance.check_source(centres, summary.about, summary.items, log, data)
+    return log, summary, reading
 
 
 def _without_ids(log: Interactions) -> Interactions:
