@@ -13,7 +13,7 @@ import typer
 
 from infrec.cli import console, options, provenance
 from infrec.cli.options import Answer, Processes, Reading, Shown, Source, option, reads_data
-from infrec.distillation.settings import DistillSettings, Promise, SummarySize, search_grid
+from infrec.distillation.settings import INVENTED_MODE, DistillSettings, Promise, SummarySize, search_grid
 from infrec.errors import DataError
 from infrec.report import numbers
 from infrec.settings import Settings, setting
@@ -171,7 +171,6 @@ def _run_settings(
     """The keywords of `distill`, and the summary to carry on. Refuses what is wrong before data is read."""
     from infrec.data import Summary
     from infrec.distillation import update
-    from infrec.distillation.private import INVENTED_MODE
 
     for name in (pair.partition("=")[0].strip() for pair in pairs or ()):
         if name in _OWN_OPTIONS:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from infrec.data import Interactions, Vocabulary
 from infrec.data.summary import Summary
 from infrec.distillation import private, size, update
-from infrec.distillation.settings import DistillSettings, given_only
+from infrec.distillation.settings import INVENTED_MODE, DistillSettings, given_only
 from infrec.errors import ConfigError
 from infrec.progress import Progress, silent
 from infrec.splits import Split
@@ -131,7 +131,7 @@ def _with_promise(
     seed = 42 if given["seed"] is None else given["seed"]
     source = private.private_log(log, **promise, seed=seed, directory=place, resume=resume, progress=progress)
     if settings is None:  # invented people may be learnt by heart
-        given = {"mode": private.INVENTED_MODE, "targets": "own", **given_only(given)}
+        given = {"mode": INVENTED_MODE, "targets": "own", **given_only(given)}
         given["steps"] = given.get("steps") or private.INVENTED_STEPS
     place = None if place is None else place / "distillation"
     summary = distill(

@@ -35,7 +35,6 @@ from infrec.progress import Progress, silent
 from infrec.splits import Split
 
 FEWEST, MOST = 1000, 10_000  # invented users
-INVENTED_MODE = "discrete"  # their summaries were measured in this form
 INVENTED_STEPS = 100  # of distilling them: the noise, not the number of steps, decides how good it gets
 KIND = "noisy sums"
 LEAST_NOISE = 0.1  # an ε near 100

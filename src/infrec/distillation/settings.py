@@ -33,6 +33,7 @@ SCHEDULE = {  # steps, and steps between validations, of large and of small data
     "weighted": ((200, 25), (300, 50)),
     "published": ((200, 25), (200, 25)),
 }
+INVENTED_MODE: Mode = "discrete"  # of summaries of invented users, under (ε, δ): measured in this form
 OWN_HIDDEN = 0.2  # of `discrete` with own targets: the more is shown, the better it is learnt by heart
 FEW_USERS = 250  # below this, synthetic users of equal size are better on validation
 
