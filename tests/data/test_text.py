@@ -137,6 +137,12 @@ def test_numbers_for_another_order_name_no_other_column(tmp_path: Path) -> None:
     assert usual.time is not None and usual.users.ids.to_pylist() == [2]
 
 
+def test_a_control_character_beside_a_number_is_space(tmp_path: Path) -> None:
+    path = tmp_path / "plays.tsv"
+    path.write_text("a\t7\t310\x1f\nb\t8\t2\nc\t9\t5\n", encoding="utf-8")
+    assert Interactions.read(path).n_interactions == 3
+
+
 def test_advice_that_loses_no_row(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("ann,heat\nbob,alien\n")
     with pytest.raises(DataError, match="if its first line is a row, use `no_header=True`"):

@@ -88,7 +88,7 @@ def _measured(values: Sequence[str]) -> str:
     """Name of a column by what its numbers can be: a time, a count, or a rating."""
     if not all(map(_is_number, values)):
         return USUAL["rating"]
-    numbers = [float(value) for value in values]
+    numbers = [float(value.strip()) for value in values]  # `float` leaves control characters on
     if min(numbers) >= EPOCH:
         return USUAL["time"]
     whole = all(number >= 0 and number.is_integer() for number in numbers)
