@@ -40,8 +40,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "without weights by item": {"item_power": 0.0},
     "without weighted targets": {"target_power": 0.0},
     "without popularity in the score": {"popularity_power": 0.0},
-    "users' kernel with one hidden layer": {"depth": 1},
-    "items' kernel with one hidden layer": {"item_depth": 1},
+    "without the low-pass": {"low_pass_weight": 0.0},
 }
 # Plain ∞-AE beside a light item side: a start that knows nothing of what is good on most data.
 PLAIN_START = {

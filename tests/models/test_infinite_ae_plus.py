@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from infrec import machine
 from infrec.data import Interactions
-from infrec.errors import ConfigError, MemoryBudgetError, SolveError
+from infrec.errors import ArtifactError, ConfigError, MemoryBudgetError, SolveError
 from infrec.kernels import devices, gram
 from infrec.kernels.ntk import NTK
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
@@ -21,22 +21,22 @@ from infrec.models import InfiniteAE, InfiniteAEPlus, load
 from infrec.models.base import Recommender
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial
-from infrec.models.two_sides import ITEM_SIDE_USER_POWER, ItemSide, Scales, UserSide
+from infrec.models.two_sides import ITEM_SIDE_USER_POWER, LOW_PASS_POWER, ItemSide, LowPass, Scales, UserSide
 from infrec.search.criterion import cutoff
 from infrec.search.ladder import climb
 from infrec.splits import hide
+from tests.hostile import reseal
 from tests.models.contract import RecommenderContract
 
 START = LADDERS.start
-PLAIN = dict.fromkeys(LADDERS.values, 0.0) | {"reg": 3.0, "depth": 1, "item_reg": 1.0, "item_depth": 1}
+PLAIN = dict.fromkeys(LADDERS.values, 0.0) | {"reg": 3.0, "item_reg": 1.0}
 FULL = {
     "reg": 2.0,
-    "depth": 2,
     "user_power": 1.0,
     "item_power": 0.2,
     "target_power": 0.5,
     "item_reg": 0.7,
-    "item_depth": 2,
+    "low_pass_weight": 0.3,
     "item_weight": 0.6,
     "popularity_power": 0.1,
 }
@@ -44,7 +44,7 @@ FULL = {
 
 class TestInfiniteAEPlus(RecommenderContract):
     checkerboard_hits = 20
-    small_log_hr10 = (64.0, 70.0)
+    small_log_hr10 = (64.0, 72.0)
 
     def make(self) -> InfiniteAEPlus:
         return InfiniteAEPlus()
@@ -77,13 +77,12 @@ def test_the_weights_of_a_history_by_hand() -> None:
     assert scales.of_rows(empty, 1.0) == 1.0
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interactions, depth: int) -> None:
+def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interactions) -> None:
     """Column j of B is kernel ridge of item j on all other items: it never sees itself."""
     scales = Scales.of(small_log.matrix)
-    weights = ItemSide(small_log.matrix, scales).weights(depth, 0.3)
+    weights = ItemSide(small_log.matrix, scales).weights(0.3)
     users = gram.scaled(small_log.matrix, scales.of_rows(small_log.matrix, ITEM_SIDE_USER_POWER))
-    k = gram.kernel_matrix(NTK(depth), sp.csr_array(users.T), dtype=np.float64)
+    k = gram.kernel_matrix(NTK(), sp.csr_array(users.T), dtype=np.float64)
     k[np.diag_indices(60)] += 0.3 * np.diagonal(k).mean()
     assert np.diagonal(weights).max() == 0 == np.diagonal(weights).min()
     for j in (0, 31):
@@ -93,9 +92,9 @@ def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interacti
 
 
 def test_fitted_scores_need_no_kernel(small_log: Interactions) -> None:
-    side = UserSide(small_log.matrix, Scales.of(small_log.matrix), 2, 0.5, 0.1, "float64")
+    side = UserSide(small_log.matrix, Scales.of(small_log.matrix), 0.5, 0.1, "float64")
     alpha = side.solve(4.0, 0.5)
-    k = gram.kernel_matrix(NTK(2), side.inputs, dtype=np.float64)
+    k = gram.kernel_matrix(NTK(), side.inputs, dtype=np.float64)
     rows = np.array([5, 2, 119])
     np.testing.assert_allclose(side.fitted(alpha, 4.0, 0.5, rows), (k @ alpha)[rows], atol=1e-6)
 
@@ -131,6 +130,27 @@ def test_a_model_with_few_centres_comes_back(small_log: Interactions, tmp_path: 
     again = load(tmp_path / "m")
     np.testing.assert_array_equal(again.score(many.matrix[:50]), model.score(many.matrix[:50]))
     assert again.about["solver"] == "nystrom"
+
+
+def test_a_model_saved_with_deeper_kernels_is_refused(small_log: Interactions, tmp_path: Path) -> None:
+    """Earlier versions had depths: models of depth 1 load (tests/goldens), others would score otherwise."""
+    InfiniteAEPlus(**FULL).fit(small_log).save(tmp_path / "m")
+    reseal(tmp_path / "m", lambda document: document["settings"].update(item_depth=2))
+    with pytest.raises(ArtifactError, match="its item_depth is not 1, which this version cannot do"):
+        load(tmp_path / "m")
+
+
+def test_the_low_pass_is_a_projection_between_powers_of_popularity(small_log: Interactions) -> None:
+    scales = Scales.of(small_log.matrix)
+    low_pass = LowPass.of(small_log.matrix, scales)
+    vectors = low_pass.into * scales.of_items(-LOW_PASS_POWER)[:, None]
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(vectors.shape[1]), atol=1e-4)
+    whole = low_pass.into @ low_pass.back
+    np.testing.assert_allclose(whole @ whole, whole, atol=1e-4)
+    few = small_log.matrix[:7]
+    np.testing.assert_allclose(low_pass.times(few), few @ whole, atol=1e-5)
+    some, others = np.array([3, 9]), np.array([0, 5, 59])
+    np.testing.assert_allclose(low_pass.between(some, others), whole[np.ix_(some, others)], atol=1e-6)
 
 
 # ---- the search --------------------------------------------------------------------------------------------
@@ -172,10 +192,16 @@ class Landscape:
 
 
 def test_it_climbs_to_the_top() -> None:
-    top = {"reg": 20.0, "depth": 1, "item_weight": 1.0, "popularity_power": 0.3, "user_power": 0.0}
+    top = {
+        "reg": 20.0,
+        "low_pass_weight": 0.5,
+        "item_weight": 1.0,
+        "popularity_power": 0.3,
+        "user_power": 0.0,
+    }
     best, candidates = climb([Landscape(top)], LADDERS, {})
     assert {name: best[name] for name in top} == top
-    assert len(candidates) < 50
+    assert len(candidates) < 60
 
 
 def test_noise_leaves_it_where_it_began() -> None:
@@ -206,7 +232,7 @@ def test_the_budget_is_kept(small_log: Interactions) -> None:
 
 
 def test_poor_candidates_are_spared_the_other_trials() -> None:
-    first, second = Landscape({"reg": 5.0, "depth": 1}, slope=5.0), Landscape({"reg": 5.0, "depth": 1})
+    first, second = Landscape({"reg": 5.0}, slope=5.0), Landscape({"reg": 5.0})
     _, candidates = climb([first, second], LADDERS, {})
     assert second.calls < first.calls
     spared = [c for c in candidates if c.dropped]
@@ -232,7 +258,7 @@ def test_it_is_deterministic(small_log: Interactions) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"reg": -1}, {"item_weight": -0.1}, {"user_power": "much"}, {"depth": 1.5}, {"item_power": True}],
+    [{"reg": -1}, {"item_weight": -0.1}, {"user_power": "much"}, {"centres": 1.5}, {"item_power": True}],
 )
 def test_wrong_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="expected"):

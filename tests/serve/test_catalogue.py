@@ -114,12 +114,11 @@ def test_an_id_that_browsers_would_round_is_sent_as_text() -> None:
 def test_reasons_of_the_plus_model_add_up_to_the_score_it_recommends_by(films: Interactions) -> None:
     plus = InfiniteAEPlus(
         reg=5,
-        depth=1,
         user_power=0.5,
         item_power=0.2,
         target_power=0.5,
         item_reg=3,
-        item_depth=1,
+        low_pass_weight=0.5,
         item_weight=1,
         popularity_power=0.1,
     ).fit(films)

@@ -157,7 +157,7 @@ def _product() -> Callable[..., Any]:
     def of(a: Any, b: Any) -> Any:
         return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
-    return compiled(of, tuned=False)
+    return compiled(of)
 
 
 def has_room(needed: int) -> bool:

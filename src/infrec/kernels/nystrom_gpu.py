@@ -114,7 +114,7 @@ def whitening(factor: Float[np.ndarray, "centres centres"]) -> Float[Any, "centr
 
 @cache
 def _products() -> Callable[..., Any]:
-    return compiled(lambda rows: rows @ rows.T, tuned=False)
+    return compiled(lambda rows: rows @ rows.T)
 
 
 @cache
@@ -126,7 +126,7 @@ def _factorise_kernel(kernel: gram.Kernel, d: int) -> Callable[..., Any]:
         between = kernel.matrix(products, norms, d=d) + added * jnp.eye(len(norms), dtype=norms.dtype)
         return jnp.linalg.cholesky(between, upper=True, symmetrize_input=False)
 
-    return compiled(upper, tuned=False, donate_argnums=0)
+    return compiled(upper, donate_argnums=0)
 
 
 @cache
@@ -146,7 +146,7 @@ def _inverse() -> Callable[..., Any]:
         unit = jnp.eye(len(upper), dtype=upper.dtype)
         return triangular_solve(upper, unit, left_side=True, lower=False).astype(jnp.float32)
 
-    return compiled(inverse, tuned=False)
+    return compiled(inverse)
 
 
 @cache

@@ -131,8 +131,24 @@ class KernelRidge(Protocol):
             row_scale: Numbers that the rows of the targets are first multiplied by.
         """
 
-    def predict(self, rows: sp.csr_array, alpha: Float[Any, "n items"]) -> Float[Any, "k items"]:
-        """K(rows, X) α."""
+    def smoother(self, rows: NDArray[np.integer], others: sp.csr_array | None = None) -> Float[Any, "k n"]:
+        """Rows of H = K (K + reg · m · I)⁻¹, whose product with any targets is what is expected of a row.
+
+        A search looks at few rows of many users: H costs n² for each of them, α costs n² for each item. Like
+        `solve`, it may use the factor up.
+
+        Args:
+            rows: Training rows, which come last.
+            others: Histories that are no training rows; they come first.
+        """
+
+    def expected(self, smoother: Float[Any, "k n"], row_scale: NDArray[Any]) -> Float[Any, "k items"]:
+        """H D X.
+
+        Args:
+            smoother: Rows of H.
+            row_scale: D, numbers that the rows of the targets are first multiplied by.
+        """
 
 
 class LapackRidge:
@@ -149,14 +165,37 @@ class LapackRidge:
         self._spent = None
         self._factor = factorise(self._k, reg=reg, work=self._work, rows=self._x)
 
-    def solve(self, row_scale: NDArray[Any] | None = None) -> NDArray[Any]:
+    def _use_up(self) -> Factor:
         assert self._factor is not None, "a solution uses the factor up: factorise before each"
         factor, self._factor, self._spent = self._factor, None, self._factor
-        targets = self._x if row_scale is None else scaled(self._x, row_scale)
-        return factor.solve(targets)
+        return factor
 
-    def predict(self, rows: sp.csr_array, alpha: NDArray[Any]) -> NDArray[Any]:
-        return kernel_matrix(self._kernel, rows, self._x, dtype=self._k.dtype) @ alpha
+    def solve(self, row_scale: NDArray[Any] | None = None) -> NDArray[Any]:
+        targets = self._x if row_scale is None else scaled(self._x, row_scale)
+        return self._use_up().solve(targets)
+
+    def smoother(self, rows: NDArray[np.integer], others: sp.csr_array | None = None) -> NDArray[Any]:
+        factor, n, kind = self._use_up(), len(self._k), self._k.dtype
+        between = (
+            np.empty((0, n), kind)
+            if others is None
+            else kernel_matrix(self._kernel, others, self._x, dtype=kind)
+        )
+        own = np.arange(len(between), len(between) + len(rows)), rows
+        if 3 * (len(between) + len(rows)) > n:  # 2/3 n³ for the inverse, or 2 n² for each row
+            inverse = factor.inverse()
+            out = np.concatenate([between @ inverse, inverse[rows]])
+        else:
+            right = np.concatenate([between, np.zeros((len(rows), n), kind)])
+            right[own] = 1
+            out = factor.divide(right)
+        out[len(between) :] *= -factor.shift
+        out[own] += 1
+        require_finite(out.sum(dtype=np.float64), n, str(kind))
+        return out
+
+    def expected(self, smoother: NDArray[Any], row_scale: NDArray[Any]) -> NDArray[Any]:
+        return times_sparse(smoother, scaled(self._x, row_scale))
 
     def spent(self) -> Factor | None:
         """The factor of the last solution, until the next `factorise` overwrites it: what rows that come and
@@ -228,6 +267,11 @@ class Factor:
             result = np.ascontiguousarray(potrs(self.upper, right, lower=False, overwrite_b=True)[0])
         require_finite(result.sum(dtype=np.float64), n, str(self.upper.dtype))
         return result
+
+    def divide(self, right: Float[np.ndarray, "k n"]) -> Float[np.ndarray, "k n"]:
+        """R (K + shift · I)⁻¹, in the place of R."""
+        (potrs,) = lapack.get_lapack_funcs(("potrs",), (self.upper,))
+        return potrs(self.upper, right.T, lower=False, overwrite_b=True)[0].T
 
     def inverse(self) -> Float[np.ndarray, "n n"]:
         """(K + shift · I)⁻¹, both triangles, in the place of the factor, which is used up."""

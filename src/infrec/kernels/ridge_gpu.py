@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 TILE = 4096
 COLUMNS = 4096
-QUICK = 20_000  # rows; up to there, compiling takes longer than solving
 
 
 def tile_for(n: int, largest: int = TILE) -> int:
@@ -52,7 +51,6 @@ class TiledRidge:
         *,
         tile: int | None = None,
         columns: int = COLUMNS,
-        stays: bool = False,
     ) -> None:
         """Compute the kernel.
 
@@ -61,19 +59,16 @@ class TiledRidge:
             kernel: The kernel between them.
             tile: Rows and columns of a tile.
             columns: Items that are solved at a time.
-            stays: Leave α on the device, padded with rows of 0: a search that looks at little of each
-                solution would wait longer for it to reach main memory than for its computation.
         """
         import jax
         import jax.numpy as jnp
 
         n, d = x.shape
         self.rows, self.n, self.d, self.tile = x, n, d, tile or tile_for(n)
-        self.columns, self._stays = d if stays else min(columns, d), stays
+        self.columns = min(columns, d)
         self.tiles = -(-n // self.tile)
-        tuned = n > QUICK
-        self._kernel, self._tuned = kernel, tuned
-        self._do, compute = _steps(self.tile, tuned), _kernel_step(self.tile, kernel, tuned)
+        self._kernel = kernel
+        self._do, compute = _steps(self.tile), _kernel_step(self.tile, kernel)
         rows = gram.squared_norms(x)
         self.diagonal = kernel.diagonal(rows, d=d)
         self._x = dense_rows(x, self.tile, self.tiles)
@@ -90,7 +85,7 @@ class TiledRidge:
 
     def factorise(self, reg: float) -> None:
         """Cholesky of K + reg · m · I in place, or `SolveError` where there is none."""
-        added = ridge.shift(self.diagonal, reg=reg, scale="mean_diagonal")
+        self._added = added = ridge.shift(self.diagonal, reg=reg, scale="mean_diagonal")
         ridge.check_rows(self.rows, added, self.diagonal, reg)
         self._k = self._do.begin(self._k, self._diagonal, self._pairs, np.float32(added), self.n)
         tiles = []
@@ -103,11 +98,7 @@ class TiledRidge:
         ridge.check_pivots(0, every, self.diagonal + np.float32(added), reg)
 
     def solve(self, row_scale: NDArray[Any] | None = None) -> Float[Any, "n items"]:
-        """α = (L Lᵀ)⁻¹ D X, a block of items at a time, in main memory unless it stays on the device."""
-        if self._stays:
-            alpha = self._solve_block(0, row_scale)
-            ridge.require_finite(alpha.sum(), self.n, "float32")
-            return alpha
+        """α = (L Lᵀ)⁻¹ D X, a block of items at a time, in main memory."""
         alpha = np.empty((self.n, self.d), np.float32)
         waiting: tuple[slice, Any] | None = None
         for start in range(0, self.d, self.columns):
@@ -124,26 +115,52 @@ class TiledRidge:
 
     def _solve_block(self, first: int, row_scale: NDArray[Any] | None) -> Float[Any, "padded columns"]:
         """α of the block of items from `first` on, left on the device; rows past n are 0."""
-        scale = np.zeros(self.tiles * self.tile, np.float32)
-        scale[: self.n] = 1.0 if row_scale is None else row_scale
-        block = self._do.right_side(self._x, scale, first, self.columns)
+        scale = self._padded(1.0 if row_scale is None else row_scale)
+        return self._divide(self._do.right_side(self._x, scale, first, self.columns))
+
+    def _divide(self, block: Float[Any, "padded columns"]) -> Float[Any, "padded columns"]:
+        """(L Lᵀ)⁻¹ of a block, in its place."""
         for k in range(self.tiles):
             block = self._do.forward(self._k, block, k, self.tiles)
         for k in reversed(range(self.tiles)):
             block = self._do.backward(self._k, block, k)
         return block
 
-    def predict(self, rows: sp.csr_array, alpha: Float[Any, "padded m"]) -> Float[Any, "k m"]:
-        """K(rows, X) α on the device, where α stayed."""
-        step = _predict_step(self._kernel, self._tuned)
-        return step(dense_rows(rows, rows.shape[0], 1), gram.squared_norms(rows), self._x, self._norms, alpha)
+    def _padded(self, row_scale: NDArray[Any] | float) -> NDArray[np.float32]:
+        scale = np.zeros(self.tiles * self.tile, np.float32)
+        scale[: self.n] = row_scale
+        return scale
+
+    def smoother(
+        self, rows: NDArray[np.integer], others: sp.csr_array | None = None
+    ) -> Float[Any, "k padded"]:
+        """Rows of H, left on the device."""
+        import jax.numpy as jnp
+
+        do, size = self._do, self.tiles * self.tile
+        own = do.units(jnp.asarray(rows, jnp.int32), size)
+        between = jnp.zeros((size, 0), jnp.float32)
+        if others is not None:
+            kernel = _between_step(self._kernel)
+            dense = dense_rows(others, others.shape[0], 1)
+            between = kernel(self._x, self._norms, dense, gram.squared_norms(others))
+        return do.smooth(self._divide(do.beside(between, own)), own, np.float32(self._added))
+
+    def expected(self, smoother: Float[Any, "k padded"], row_scale: NDArray[Any]) -> Float[Any, "k items"]:
+        """H D X, left on the device."""
+        return self._do.expected(smoother, self._x, self._padded(row_scale))
 
     @staticmethod
-    def needs(n: int, items: int, *, stays: bool = False) -> int:
+    def needs(n: int, items: int) -> int:
         """Bytes: the kernel once, its diagonal tiles, the rows, and three blocks of right-hand sides."""
-        tile, columns, width = tile_for(n), items if stays else min(COLUMNS, items), 4 if stays else 2
+        tile, columns = tile_for(n), min(COLUMNS, items)
         padded = -(-n // tile) * tile
-        return 4 * (padded * padded + padded * tile + 3 * padded * columns) + width * padded * items
+        return 4 * (padded * padded + padded * tile + 3 * padded * columns) + 2 * padded * items
+
+    @staticmethod
+    def needs_to_search(n: int, items: int, rows: int) -> int:
+        """Bytes where α is never formed: weighted rows in float32, and four blocks of that many rows of H."""
+        return TiledRidge.needs(n, items) + 2 * n * items + 4 * 4 * n * rows
 
 
 class TiledItemRidge:
@@ -177,7 +194,7 @@ class TiledItemRidge:
 
 
 @cache
-def _kernel_step(t: int, kernel: gram.Kernel, tuned: bool) -> Callable[..., Any]:
+def _kernel_step(t: int, kernel: gram.Kernel) -> Callable[..., Any]:
     """One row of tiles of the kernel."""
     import jax.numpy as jnp
     from jax import lax
@@ -200,19 +217,15 @@ def _kernel_step(t: int, kernel: gram.Kernel, tuned: bool) -> Callable[..., Any]
             i + 1, tiles, lambda j, k: lax.dynamic_update_slice(k, between(j), (i * t, j * t)), k
         ), diagonal
 
-    return compiled(compute, tuned=tuned, donate_argnums=(0, 1))
+    return compiled(compute, donate_argnums=(0, 1))
 
 
 @cache
-def _predict_step(kernel: gram.Kernel, tuned: bool) -> Callable[..., Any]:
-    import jax.numpy as jnp
-    from jax import lax
+def _between_step(kernel: gram.Kernel) -> Callable[..., Any]:
+    def between(x: Any, norms: Any, others: Any, own: Any) -> Any:
+        return kernel.from_gram(_products(x, others), norms, own, d=x.shape[1])
 
-    def predict(x: Any, own: Any, others: Any, norms: Any, alpha: Any) -> Any:
-        between = kernel.from_gram(_products(x, others), own, norms, d=x.shape[1])
-        return jnp.matmul(between, alpha, precision=lax.Precision.HIGHEST)
-
-    return compiled(predict, tuned=tuned)
+    return compiled(between)
 
 
 def _products(a: Any, b: Any) -> Any:
@@ -227,7 +240,7 @@ def _products(a: Any, b: Any) -> Any:
 
 
 @cache
-def _steps(t: int, tuned: bool) -> SimpleNamespace:
+def _steps(t: int) -> SimpleNamespace:
     """The steps for tiles of t × t. Data and tile numbers are arguments: each compiles once for a shape."""
     from types import SimpleNamespace
 
@@ -298,13 +311,31 @@ def _steps(t: int, tuned: bool) -> SimpleNamespace:
 
         return lax.fori_loop(0, at, above, put_strip(b, solved, at))
 
+    def units(rows: Any, size: int) -> Any:
+        return jnp.zeros((size, len(rows)), jnp.float32).at[rows, jnp.arange(len(rows))].set(1.0)
+
+    def beside(between: Any, own: Any) -> Any:
+        return jnp.concatenate([between, own], 1)
+
+    def smooth(solved: Any, own: Any, added: Any) -> Any:
+        """Hᵀ of training rows is 1 − λ m (K + λ m)⁻¹."""
+        others = solved.shape[1] - own.shape[1]
+        return jnp.concatenate([solved[:, :others], own - added * solved[:, others:]], 1).T
+
+    def expected(smoother: Any, x: Any, scale: Any) -> Any:
+        return dot(smoother * scale[None, :], x.astype(jnp.float32))
+
     return SimpleNamespace(
-        begin=compiled(begin, tuned=tuned, donate_argnums=0),
-        column=compiled(column, tuned=tuned, donate_argnums=0),
-        trailing=compiled(trailing, tuned=tuned, donate_argnums=0),
+        units=jax.jit(units, static_argnums=1),
+        beside=jax.jit(beside),
+        smooth=jax.jit(smooth),
+        expected=compiled(expected),
+        begin=compiled(begin, donate_argnums=0),
+        column=compiled(column, donate_argnums=0),
+        trailing=compiled(trailing, donate_argnums=0),
         right_side=jax.jit(right_side, static_argnums=3),
-        forward=compiled(forward, tuned=tuned, donate_argnums=1),
-        backward=compiled(backward, tuned=tuned, donate_argnums=1),
+        forward=compiled(forward, donate_argnums=1),
+        backward=compiled(backward, donate_argnums=1),
     )
 
 
@@ -317,12 +348,12 @@ def _adder(tile: int) -> Callable[..., Any]:
         x = jnp.zeros((tile, len(products)), jnp.float32).at[rows, columns].set(values, mode="drop")
         return products + jnp.matmul(x.T, x, precision=lax.Precision.HIGHEST)
 
-    return compiled(add, tuned=False, donate_argnums=0)
+    return compiled(add, donate_argnums=0)
 
 
 @cache
 def _kernel(kernel: gram.Kernel, d: int) -> Callable[..., Any]:
-    return compiled(partial(kernel.matrix, d=d), tuned=False)
+    return compiled(partial(kernel.matrix, d=d))
 
 
 @cache
@@ -339,4 +370,4 @@ def _weights() -> Callable[..., Any]:
         off = -inverse / jnp.diagonal(inverse)[None, :]
         return off * (1 - one), jnp.diagonal(lower)
 
-    return compiled(weights, tuned=False)
+    return compiled(weights)

@@ -380,9 +380,7 @@ class Recommender(Tunable, Lists):
         if name != cls.name:
             raise ArtifactError(f"{artifact.path} holds a model named {name!r}; expected {cls.name!r}.")
         with artifact.understood():
-            names = cls.settings_type.names()  # those of other versions are passed over
-            settings = dict(artifact.manifest["settings"])
-            model = cls(**{name: value for name, value in settings.items() if name in names})
+            model = cls(**cls._saved_settings(artifact))
             if model.auto_settings:
                 raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
             log = _log_of(artifact)
@@ -398,6 +396,12 @@ class Recommender(Tunable, Lists):
     def _tables(self) -> dict[str, pa.Table]:
         """Tables to store beside users, items and interactions."""
         return {}
+
+    @classmethod
+    def _saved_settings(cls, artifact: Artifact) -> dict[str, Any]:
+        """The settings of a saved model; those of other versions are passed over."""
+        names = cls.settings_type.names()
+        return {name: value for name, value in artifact.manifest["settings"].items() if name in names}
 
     def _restore(self, artifact: Artifact, log: Interactions) -> Any:
         """The state that `_arrays` gave, read by the methods of the artifact, which check it; or learnt again

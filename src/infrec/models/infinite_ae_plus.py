@@ -1,13 +1,14 @@
 """∞-AE-plus: ∞-AE on weighted histories, beside an ∞-AE between items; in closed form, tuned by itself.
 
     u(x) = Θ(x̃, X̃) α · pop^p
-    score(x) = ( u(x)  +  w s ‖x‖^−t x B  +  ½ w s′ u(x) B ) · pop^−o
+    score(x) = ( u(x)  +  v s″ ‖x‖^−t x F  +  w s ‖x‖^−t x B  +  ½ w s′ u(x) B ) · pop^−o
 
-u is ∞-AE between users; B belongs to an ∞-AE between items, which reads the history and what u expects of it.
-`two_sides` has both and what the weights mean, `search.ladder` how settings are chosen. s and s′
-bring the terms to one scale. Everything but Θ and the sum over x is folded into α and B once, after the fit.
+u is ∞-AE between users; F keeps the leading singular vectors of the log; B belongs to an ∞-AE between items,
+which reads the history and what u expects of it. `two_sides` has the three and what the weights mean,
+`search.ladder` how settings are chosen. s, s′ and s″ bring the terms to one scale. Everything but Θ and the
+sum over x is folded into α, F and B once, after the fit.
 
-Plain ∞-AE is the case r = p = t = o = w = 0. `docs/quality.md` shows what each part contributes.
+Plain ∞-AE is the case r = p = t = o = v = w = 0. `docs/quality.md` shows what each part contributes.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from infrec.kernels import devices, gram, nystrom, ridge
 from infrec.models import centres
 from infrec.models.base import Fitted, State
 from infrec.models.explanation import Contributions, Explainable
-from infrec.models.infinite_ae import DEEPEST, InfiniteAE, InfiniteAEState
+from infrec.models.infinite_ae import InfiniteAE, InfiniteAEState
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial
-from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
+from infrec.models.two_sides import COMPLETED, ItemSide, LowPass, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.search import ladder
@@ -54,9 +55,6 @@ class InfiniteAEPlusSettings(Settings):
         search=tuple(5.0 * 2.0**k for k in range(-6, 7)),
         fallback=5.0,
     )
-    depth: int | Auto = setting(
-        AUTO, "hidden layers of the user side's kernel", least=0, most=DEEPEST, search=(1, 2, 3), fallback=1
-    )
     user_power: float | Auto = setting(
         AUTO, "histories are divided by this power of their norm", search=(0.0, 0.5, 1.0), fallback=1.0
     )
@@ -69,11 +67,15 @@ class InfiniteAEPlusSettings(Settings):
         search=(0.0, 0.5, 1.0),
         fallback=0.5,
     )
+    low_pass_weight: float | Auto = setting(
+        AUTO,
+        "weight of the history's part in the log's leading singular vectors",
+        least=0,
+        search=(0.0, 0.25, 0.5, 1.0),
+        fallback=0.25,
+    )
     item_reg: float | Auto = setting(
         AUTO, "λ of the item side", least=0, search=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0), fallback=3.0
-    )
-    item_depth: int | Auto = setting(
-        AUTO, "hidden layers of the item side's kernel", least=1, most=DEEPEST, search=(1, 2, 3), fallback=1
     )
     item_weight: float | Auto = setting(
         AUTO, "weight of the item side, 0 for none", least=0, search=(0.0, 0.25, 0.5, 1.0, 2.0), fallback=0.5
@@ -97,7 +99,6 @@ class InfiniteAEPlusSettings(Settings):
         """∞-AE with the settings that the user side shares with it."""
         return InfiniteAE(
             reg=1.0 if self.reg == AUTO else self.reg,
-            depth=1 if self.depth == AUTO else self.depth,
             dtype=self.dtype,
             solver=self.solver,
             centres=self.centres,
@@ -109,16 +110,25 @@ class InfiniteAEPlusSettings(Settings):
 # only the end of the computation (weight of the item side, popularity) reuses the scores before it. So
 # settings that cost a kernel, then a solve, come first and once; cheap ones until nothing changes.
 _ROUNDS = (
-    ("reg", "item_weight", "popularity_power", "user_power", "item_power", "depth", "reg", "target_power"),
-    ("item_depth", "item_reg", "item_weight", "popularity_power", "reg"),
-    ("item_weight", "popularity_power", "reg"),
+    (
+        "reg",
+        "low_pass_weight",
+        "item_weight",
+        "popularity_power",
+        "user_power",
+        "item_power",
+        "target_power",
+        "reg",
+    ),
+    ("item_reg", "item_weight", "low_pass_weight", "popularity_power", "reg"),
+    ("item_weight", "low_pass_weight", "popularity_power", "reg"),
 )
 LADDERS = ladder.Ladders(
     values=InfiniteAEPlusSettings.search_space(),
     start=InfiniteAEPlusSettings.fallbacks(),  # good on most data
     rounds=_ROUNDS,
-    idle={"item_weight": ("item_reg", "item_depth")},
-    scaled_by={"depth": "reg", "item_depth": "item_reg"},  # a deeper kernel has a larger diagonal
+    idle={"item_weight": ("item_reg",)},
+    beside={"reg": "popularity_power"},  # less smoothing of the user side leaves less popularity to take away
 )
 
 
@@ -130,12 +140,14 @@ class InfiniteAEPlusState(State):
         scales: Size of histories and popularity of items in the log.
         core: The user side: ∞-AE over weighted histories, whose α carries the items' factors.
         weights: B of the item side with all its factors; None without an item side.
+        low_pass: F with all its factors; None without it.
         centre_rows: The rows of the centres in the log; None where all users are.
     """
 
     scales: Scales
     core: InfiniteAE
     weights: NDArray[np.float32] | None = None
+    low_pass: LowPass | None = None
     centre_rows: NDArray[np.integer] | None = None
 
 
@@ -225,10 +237,10 @@ class InfiniteAEPlus(Explainable):
         solver, why = self.settings.core().decide(interactions)
         s: Any = replace(self.settings, solver=solver)  # none of them is "auto" here
         matrix, scales = interactions.matrix, Scales.of(interactions.matrix)
-        sample, centre_rows, weights = spread(matrix.shape[0]), None, None
+        sample, centre_rows, weights, low_pass = spread(matrix.shape[0]), None, None, None
         progress("user side", 0, 1)
         if solver == "exact":
-            side = UserSide(matrix, scales, s.depth, s.user_power, s.item_power, s.dtype)
+            side = UserSide(matrix, scales, s.user_power, s.item_power, s.dtype)
             alpha = side.solve(s.reg, s.target_power)
             wide = side.fitted(alpha, s.reg, s.target_power, sample)
             among = interactions.with_matrix(side.inputs)
@@ -242,17 +254,26 @@ class InfiniteAEPlus(Explainable):
             wide = _user_side(s, among, alpha)._score(histories)
         progress("user side", 1, 1)
         alpha *= scales.of_items(-s.item_power).astype(alpha.dtype)
+        by_users = wide * scales.of_items(-s.item_power).astype(wide.dtype)
+        histories = gram.scaled(matrix[sample], scales.of_rows(matrix[sample], s.target_power))
+        columns = scales.of_items(s.popularity_power)
+        if s.low_pass_weight:
+            low_pass = LowPass.of(matrix, scales)
+            scale = ratio(float(by_users.std()), float(low_pass.times(histories).std()))
+            low_pass = low_pass.times_columns(s.low_pass_weight * scale * columns)
         if s.item_weight:
-            by_users = wide * scales.of_items(-s.item_power).astype(wide.dtype)
-            weights = self._with_item_side(alpha, by_users, matrix, scales, sample, progress)
-        alpha *= scales.of_items(s.popularity_power).astype(alpha.dtype)
-        for part in (alpha, weights):
+            progress("item side", 0, 1)
+            weights = self._item_side(alpha, by_users, matrix, scales, histories)
+            weights *= columns.astype(np.float32)
+            progress("item side", 1, 1)
+        alpha *= columns.astype(alpha.dtype)
+        for part in (alpha, weights, None if low_pass is None else low_pass.back):
             if part is not None and not np.isfinite(part.sum(dtype=np.float64)):
                 raise SolveError(
                     f"the scores overflow in {s.dtype} (item_weight={s.item_weight:g}, "
                     f"popularity_power={s.popularity_power:g}); use smaller ones."
                 )
-        state = InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, centre_rows)
+        state = InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, low_pass, centre_rows)
         return Fitted(s, interactions, state, {"solver": solver, "why": why})
 
     def _few_centres(
@@ -272,28 +293,23 @@ class InfiniteAEPlus(Explainable):
         sums.add_all(blocks(), total=log.n_users, progress=progress)
         return sums.solve(s.reg)
 
-    def _with_item_side(
+    def _item_side(
         self,
         alpha: NDArray[Any],
         by_users: NDArray[Any],
         matrix: sp.csr_array,
         scales: Scales,
-        sample: NDArray[np.integer],
-        progress: Progress,
+        histories: sp.csr_array,
     ) -> NDArray[np.float32]:
         """The item side's weights; α takes in, in place, what the item side makes of the user side."""
         s: Any = self.settings
-        progress("item side", 0, 1)
-        weights = ItemSide(matrix, scales).weights(s.item_depth, s.item_reg)
+        weights = ItemSide(matrix, scales).weights(s.item_reg)
         ours = float(by_users.std())
-        rows = gram.scaled(matrix[sample], scales.of_rows(matrix[sample], s.target_power))
-        of_histories = float(gram.sparse_times(rows, weights).std())
+        of_histories = float(gram.sparse_times(histories, weights).std())
         of_expected = float((by_users @ weights).std())
         again = COMPLETED * s.item_weight * ratio(ours, of_expected)
         devices.add_product(alpha, weights, again)
-        factor = s.item_weight * ratio(ours, of_histories)
-        weights *= (factor * scales.of_items(s.popularity_power)).astype(np.float32)
-        progress("item side", 1, 1)
+        weights *= np.float32(s.item_weight * ratio(ours, of_histories))
         return weights
 
     # ---- scores --------------------------------------------------------------------------------------------
@@ -301,15 +317,17 @@ class InfiniteAEPlus(Explainable):
         s: Any = self.settings
         return self.state.scales.weigh(histories, s.user_power, s.item_power)
 
-    def _item_rows(self, histories: sp.csr_array) -> sp.csr_array:
-        """Histories as the item side takes them: divided by the target power of their norm."""
+    def _linear_rows(self, histories: sp.csr_array) -> sp.csr_array:
+        """Histories as low-pass and item side take them: divided by the target power of their norm."""
         s: Any = self.settings
         return gram.scaled(histories, self.state.scales.of_rows(histories, s.target_power))
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        out = self.state.core._score(self._weighted(histories))
+        out, rows = self.state.core._score(self._weighted(histories)), self._linear_rows(histories)
+        if self.state.low_pass is not None:
+            out += self.state.low_pass.times(rows)
         if self.state.weights is not None:
-            out += gram.sparse_times(self._item_rows(histories), self.state.weights)
+            out += gram.sparse_times(rows, self.state.weights)
         return out
 
     @property
@@ -317,11 +335,14 @@ class InfiniteAEPlus(Explainable):
         return self.state.core.centres
 
     def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        parts = self.state.core.contributions(self._weighted(history), items)
-        if self.state.weights is None:
-            return parts
-        row = self._item_rows(history)
-        added = row.data[:, None].astype(np.float64) * self.state.weights[np.ix_(row.indices, items)]
+        parts, state = self.state.core.contributions(self._weighted(history), items), self.state
+        row = self._linear_rows(history)
+        added = np.zeros((len(row.indices), len(items)))
+        if state.low_pass is not None:
+            added += state.low_pass.between(row.indices, items)
+        if state.weights is not None:
+            added += state.weights[np.ix_(row.indices, items)]
+        added *= row.data[:, None]
         return Contributions(
             parts.by_item + added, parts.by_user, parts.kernel, parts.baseline, added.sum(axis=0)
         )
@@ -332,14 +353,27 @@ class InfiniteAEPlus(Explainable):
             return {}
         state = self.state
         arrays = {"alpha": state.core.alpha, "weights": state.weights, "centres": state.centre_rows}
+        if state.low_pass is not None:
+            arrays |= {"low_pass_into": state.low_pass.into, "low_pass_back": state.low_pass.back}
         return {name: array for name, array in arrays.items() if array is not None}
+
+    @classmethod
+    def _saved_settings(cls, artifact: Artifact) -> dict[str, Any]:
+        """Models saved before 0.2.0 have depths, which were 1 nearly always, and no low-pass."""
+        for name in ("depth", "item_depth"):
+            if artifact.manifest["settings"].get(name, 1) != 1:
+                raise artifact.unsound(f"its {name} is not 1, which this version cannot do: fit it again")
+        return {"low_pass_weight": 0.0, **super()._saved_settings(artifact)}
 
     def _restore(self, artifact: Artifact, log: Interactions) -> InfiniteAEPlusState:
         n_users, n_items = log.n_users, log.n_items
         if "alpha" not in artifact.arrays and n_users <= _SOLVE_AGAIN:
             return self._fit(log).state
         s: Any = self.settings
-        scales, among, weights, centre_rows = Scales.of(log.matrix), log, None, None
+        scales, among, weights, low_pass, centre_rows = Scales.of(log.matrix), log, None, None, None
+        if s.low_pass_weight:
+            back = artifact.array("low_pass_back", None, n_items)
+            low_pass = LowPass(artifact.array("low_pass_into", *back.shape[::-1]), back)
         if s.item_weight:
             weights = artifact.array("weights", n_items, n_items)
         if "centres" in artifact.arrays:
@@ -347,7 +381,7 @@ class InfiniteAEPlus(Explainable):
             among = log.select_users(centre_rows)
         alpha = artifact.array("alpha", among.n_users, n_items)
         among = among.with_matrix(scales.weigh(among.matrix, s.user_power, s.item_power))
-        return InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, centre_rows)
+        return InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, low_pass, centre_rows)
 
     def check_size(self, interactions: Interactions) -> None:
         self.settings.core().check_size(interactions)

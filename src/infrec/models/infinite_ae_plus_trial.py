@@ -1,9 +1,12 @@
 """One trial of ∞-AE-plus's search: how well a log with some interactions hidden ranks what was hidden.
 
     parts:   by_users    the user side                                  a kernel, then a solve for each λ
+             low_pass    the histories' part in the leading vectors     one product
              by_items    the item side on the histories                 an inverse for each μ
              completed   the item side on what the user side expects    one product
     quality: their sum, ranked for the judges
+
+Nothing is solved for anybody but the judges and a sample.
 
 Each part is kept while candidates ask for it again. This is the trial in main memory;
 `infinite_ae_plus_trial_gpu` has the one whose arrays never leave an accelerator.
@@ -15,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,18 +26,17 @@ import scipy.sparse as sp
 from infrec import machine
 from infrec.kernels import devices, gram
 from infrec.machine import in_parallel
-from infrec.models.two_sides import COMPLETED, ItemSide, Scales, UserSide
+from infrec.models.two_sides import COMPLETED, ItemSide, LowPass, Scales, UserSide
 from infrec.search import criterion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-T = TypeVar("T")
 Settings = dict[str, Any]
 
-OF_KERNEL = ("depth", "user_power", "item_power")  # what the kernel between users depends on
-OF_USERS = (*OF_KERNEL, "reg", "target_power")  # … and the user side
-OF_ITEMS = ("item_reg", "item_depth")
+OF_KERNEL = ("user_power", "item_power")  # what the kernel between users depends on
+OF_SMOOTHER = (*OF_KERNEL, "reg")  # … and what makes scores of its targets
+OF_USERS = (*OF_SMOOTHER, "target_power")  # … and the user side
 ENOUGH = 4000  # users with something hidden who judge, over all trials; more are not asked
 MOST_TRIALS = 6
 SAMPLE = 1000  # training users from whose scores the two sides' scales are taken
@@ -62,11 +64,14 @@ class Trial:
     context: sp.csr_array | None = None  # the judges' histories, where they are not the log's own users
     dtype: str = "float32"
     rows: NDArray[np.integer] = field(init=False)
-    _kernels: OrderedDict[Any, UserSide] = field(default_factory=OrderedDict)
-    _by_users: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
-    _by_items: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
-    _completed: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
-    _weights: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
+    _candidate: int = 0
+    _kernels: Kept = field(default_factory=lambda: Kept(2))
+    _smoothers: Kept = field(default_factory=lambda: Kept(2))
+    _by_users: Kept = field(default_factory=lambda: Kept(3))
+    _low_pass: Kept = field(default_factory=lambda: Kept(1))
+    _by_items: Kept = field(default_factory=lambda: Kept(2))
+    _completed: Kept = field(default_factory=lambda: Kept(2))
+    _weights: Kept = field(default_factory=lambda: Kept(2))
     _item_side: ItemSide | None = None
 
     def __post_init__(self) -> None:
@@ -76,70 +81,97 @@ class Trial:
         self.seen = (self.matrix if self.context is None else self.context)[rows]
         self.held = self.hidden[rows]
         self.sample = spread(self.matrix.shape[0])
+        self._kernels.size = self._kernels_with_room()
 
     def quality(self, s: Settings) -> NDArray[np.float64]:
         """The mean of NDCG@100 and HR@100 of each judge, in percent."""
-        parts = [(self.by_users(s), 1.0)]
+        self._candidate += 1
+        users = self.by_users(s)
+        others = []
+        if s["low_pass_weight"]:
+            others.append((self.low_pass(s), s["low_pass_weight"]))
         if s["item_weight"]:
-            ours = parts[0][0].spread
-            for other, factor in zip((self.by_items(s), self.completed(s)), (1.0, COMPLETED), strict=True):
-                parts.append((other, factor * s["item_weight"] * ratio(ours, other.spread)))
+            others.append((self.by_items(s), s["item_weight"]))
+            others.append((self.completed(s), s["item_weight"] * COMPLETED))
+        parts = [
+            (users, 1.0),
+            *((part, weight * ratio(users.spread, part.spread)) for part, weight in others),
+        ]
         columns = self.scales.of_items(s["popularity_power"]).astype(np.float32)
         return 100 * self._judged(parts, columns)
 
     # ---- parts, each kept under the settings that it depends on --------------------------------------------
     def by_users(self, s: Settings) -> Any:
         """The user side."""
-        return _cached(self._by_users, 3, tuple(s[name] for name in OF_USERS), lambda: self._new_by_users(s))
+        return self._by_users.of(
+            tuple(s[name] for name in OF_USERS), self._candidate, lambda: self._new_by_users(s)
+        )
+
+    def low_pass(self, s: Settings) -> Any:
+        """The histories' part in the leading vectors."""
+        return self._low_pass.of(s["target_power"], self._candidate, lambda: self._new_low_pass(s))
 
     def by_items(self, s: Settings) -> Any:
         """The item side on the histories."""
-        key = (s["item_depth"], s["item_reg"], s["target_power"])
-        return _cached(self._by_items, 2, key, lambda: self._new_by_items(s))
+        key = (s["item_reg"], s["target_power"])
+        return self._by_items.of(key, self._candidate, lambda: self._new_by_items(s))
 
     def completed(self, s: Settings) -> Any:
         """The item side on what the user side expects."""
-        key = tuple(s[name] for name in (*OF_USERS, *OF_ITEMS))
-        return _cached(self._completed, 2, key, lambda: self._new_completed(s))
+        key = tuple(s[name] for name in (*OF_USERS, "item_reg"))
+        return self._completed.of(key, self._candidate, lambda: self._new_completed(s))
 
     def _item_weights(self, s: Settings) -> Any:
-        depth, reg = s["item_depth"], s["item_reg"]
-        return _cached(self._weights, 2, (depth, reg), lambda: self._new_weights(depth, reg))
+        return self._weights.of(s["item_reg"], self._candidate, lambda: self._new_weights(s["item_reg"]))
 
     def _user_side(self, s: Settings) -> UserSide:
         key = tuple(s[name] for name in OF_KERNEL)
-        return _cached(self._kernels, self._kernels_with_room(), key, lambda: self._new_user_side(*key))
+        return self._kernels.of(key, self._candidate, lambda: self._new_user_side(*key))
+
+    def _smoother(self, s: Settings) -> Any:
+        key = tuple(s[name] for name in OF_SMOOTHER)
+        return self._smoothers.of(key, self._candidate, lambda: self._new_smoother(s))
+
+    @cached_property
+    def filter(self) -> LowPass:
+        """The low-pass of the trial's log."""
+        return LowPass.of(self.matrix, self.scales)
 
     # ---- how they are computed, and where ------------------------------------------------------------------
-    def _new_user_side(self, depth: int, user_power: float, item_power: float) -> UserSide:
-        return UserSide(self.matrix, self.scales, depth, user_power, item_power, self.dtype)
+    def _new_user_side(self, user_power: float, item_power: float) -> UserSide:
+        return UserSide(self.matrix, self.scales, user_power, item_power, self.dtype)
+
+    def _new_smoother(self, s: Settings) -> Any:
+        own = self.rows if self.context is None else self.rows[:0]
+        others = None if self.context is None else self.seen
+        return self._user_side(s).smoother(s["reg"], np.concatenate([own, self.sample]), others)
 
     def _new_by_users(self, s: Settings) -> Any:
-        side, at = self._user_side(s), (s["reg"], s["target_power"])
-        alpha = side.solve(*at)
-        columns = self.scales.of_items(-s["item_power"]).astype(alpha.dtype)
-        if self.context is None:
-            judges = side.fitted(alpha, *at, self.rows)
-        else:
-            inputs = self.scales.weigh(self.seen, s["user_power"], s["item_power"])
-            judges = side.solver.predict(inputs, alpha)
-        return Scores(judges * columns, side.fitted(alpha, *at, self.sample) * columns)
+        scores = self._user_side(s).expected(self._smoother(s), s["target_power"])
+        return Scores(scores[: len(self.rows)], scores[len(self.rows) :])
 
-    def _new_by_items(self, s: Settings) -> Any:
+    def _of_histories(self, s: Settings, times: Callable[[sp.csr_array], NDArray[Any]]) -> Scores:
+        """Scores by a linear part of the histories, which are divided by the target power of their norm."""
+
         def of(rows: sp.csr_array) -> NDArray[Any]:
-            weighed = gram.scaled(rows, self.scales.of_rows(rows, s["target_power"]))
-            return gram.sparse_times(weighed, self._item_weights(s))
+            return times(gram.scaled(rows, self.scales.of_rows(rows, s["target_power"])))
 
         return Scores(of(self.seen), of(self.matrix[self.sample]))
+
+    def _new_low_pass(self, s: Settings) -> Any:
+        return self._of_histories(s, self.filter.times)
+
+    def _new_by_items(self, s: Settings) -> Any:
+        return self._of_histories(s, lambda rows: gram.sparse_times(rows, self._item_weights(s)))
 
     def _new_completed(self, s: Settings) -> Any:
         given, weights = self.by_users(s), self._item_weights(s)
         return Scores(devices.product(given.judges, weights), given.sample @ weights)
 
-    def _new_weights(self, depth: int, reg: float) -> Any:
+    def _new_weights(self, reg: float) -> Any:
         if self._item_side is None:
             self._item_side = ItemSide(self.matrix, self.scales)
-        return self._item_side.weights(depth, reg)
+        return self._item_side.weights(reg)
 
     def _judged(
         self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32]
@@ -160,7 +192,7 @@ class Trial:
         n, items = self.matrix.shape
         if devices.use_accelerator(n, self.dtype):
             needed, free, _ = devices.exact_fit_budget(n, items, self.dtype)
-            return 2 if machine.memory_fits((2 - len(self._kernels)) * needed, free) else 1
+            return 2 if machine.memory_fits(2 * needed, free) else 1
         return 2 if machine.memory_fits(4 * 4 * n * n, machine.memory_available()) else 1
 
 
@@ -180,11 +212,33 @@ def ratio(user_scale: float, item_scale: float) -> float:
     return user_scale / item_scale if item_scale > 0 else 0.0
 
 
-def _cached(cache: OrderedDict[Any, T], size: int, key: Any, compute: Callable[[], T]) -> T:
-    """The value of a key; the ones asked for longest ago make room before a new one is computed."""
-    if key not in cache:
-        while len(cache) >= size:
-            cache.popitem(last=False)
-        cache[key] = compute()
-    cache.move_to_end(key)
-    return cache[key]
+@dataclass(eq=False)
+class Kept:
+    """The last few values of a computation; those that only one candidate asked for make room first, so that
+    the best candidate's stay while others are tried beside it."""
+
+    size: int
+    _values: OrderedDict[Any, tuple[int, Any]] = field(default_factory=OrderedDict)
+
+    def of(self, key: Any, candidate: int, compute: Callable[[], Any]) -> Any:
+        """The value of a key.
+
+        Args:
+            key: What the value depends on.
+            candidate: The number of the candidate that asks.
+            compute: Called for a new key, after others have made room.
+        """
+        if key in self._values:
+            first, value = self._values[key]
+            if first != candidate:
+                self._values.move_to_end(key)
+            return value
+        while len(self._values) >= self.size:
+            self._values.popitem(last=False)
+        value = compute()
+        self._values[key] = candidate, value
+        self._values.move_to_end(key, last=False)
+        return value
+
+    def __len__(self) -> int:
+        return len(self._values)

@@ -20,12 +20,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.errors import SolveError
-from infrec.kernels import devices, kernel_of
+from infrec.kernels import devices
 from infrec.kernels.device_arrays import compiled, coordinates
 from infrec.kernels.gram import Kernel
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
-from infrec.models.two_sides import ItemSide, UserSide
+from infrec.models.two_sides import KERNEL, ItemSide, UserSide
 from infrec.search import criterion
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class DeviceTrial(Trial):
         stored = coordinates(self._asked, _power(self._asked.nnz), outside=self._asked.shape[0])
         self._histories, self._seen = self._do.lay_out(*stored, self._asked.shape)
         own = np.pad(self.rows, (0, count - len(self.rows))) if self.context is None else self.rows[:0]
-        self._at = jax.device_put(np.concatenate([own, self.sample]).astype(np.int32))
+        self._at = np.concatenate([own, self.sample])
         self._owner = np.repeat(np.arange(len(self.rows)), np.diff(self.held.indptr))
         more = (0, max(_PAIRS, _power(self.held.nnz)) - self.held.nnz)
         pairs = (np.pad(each.astype(np.int32), more) for each in (self._owner, self.held.indices))
@@ -73,54 +73,49 @@ class DeviceTrial(Trial):
         """Whether an accelerator is worth it and has room for so many of them side by side."""
         if not devices.use_accelerator(n, dtype):
             return False
-        judges = ENOUGH + _ROUND
-        # 3 + 2 + 2 parts, the histories, which are seen, their sum with its mask, and a block of its lines.
-        scores = 12 * (judges + SAMPLE) * items
-        kernels = _KERNELS * TiledRidge.needs(n, items, stays=True) + 8 * judges * n
+        rows = ENOUGH + _ROUND + SAMPLE
+        # 8 parts, the histories, which are seen, their sum with its mask, and a block of its lines.
+        scores = 13 * rows * items
+        kernels = _KERNELS * TiledRidge.needs_to_search(n, items, rows)
         weights = TiledItemRidge.needs(n, items) + 8 * items * items
         return devices.has_room(trials * (kernels + weights + 4 * scores))
 
     # ---- parts ---------------------------------------------------------------------------------------------
-    def _new_user_side(self, depth: int, user_power: float, item_power: float) -> UserSide:
+    def _new_user_side(self, user_power: float, item_power: float) -> UserSide:
         def solver(x: sp.csr_array, kernel: Kernel, dtype: str) -> TiledRidge:
-            return TiledRidge(x, kernel, stays=True)
+            return TiledRidge(x, kernel)
 
-        return UserSide(self.matrix, self.scales, depth, user_power, item_power, self.dtype, solver)
+        return UserSide(self.matrix, self.scales, user_power, item_power, self.dtype, solver)
+
+    def _new_smoother(self, s: Settings) -> Any:
+        others = None if self.context is None else self._judges
+        return self._user_side(s).smoother(s["reg"], self._at, others)
 
     def _new_by_users(self, s: Settings) -> _Scores:
-        side = self._user_side(s)
-        alpha = side.solve(s["reg"], s["target_power"])
-        others = None
-        if self.context is not None:
-            inputs = self.scales.weigh(self._judges, s["user_power"], s["item_power"])
-            others = side.solver.predict(inputs, alpha)
-        both, spread = self._do.by_users(
-            alpha,
-            self._at,
-            self._histories,
-            self._of_rows(s),
-            np.float32(-s["reg"] * side.mean_diagonal),
-            self.scales.of_items(-s["item_power"]).astype(np.float32),
-            others,
-        )
-        return _Scores(both, float(spread))
+        return self._scores(self._user_side(s).expected(self._smoother(s), s["target_power"]))
+
+    def _new_low_pass(self, s: Settings) -> _Scores:
+        into, back = self.filter.into, self.filter.back
+        return self._scores(self._do.product(self._weighted(s, into), back))
 
     def _new_by_items(self, s: Settings) -> _Scores:
-        both, spread = self._do.product(self._histories, self._of_rows(s), self._item_weights(s))
-        return _Scores(both, float(spread))
+        return self._scores(self._weighted(s, self._item_weights(s)))
 
     def _new_completed(self, s: Settings) -> _Scores:
-        one = np.ones(self._asked.shape[0], np.float32)
-        both, spread = self._do.product(self.by_users(s).both, one, self._item_weights(s))
-        return _Scores(both, float(spread))
+        return self._scores(self._do.product(self.by_users(s).both, self._item_weights(s)))
 
-    def _new_weights(self, depth: int, reg: float) -> Any:
+    def _new_weights(self, reg: float) -> Any:
         if self._item_ridge is None:
             self._item_ridge = TiledItemRidge(ItemSide.inputs(self.matrix, self.scales))
-        return self._item_ridge.weights(kernel_of(depth), reg)
+        return self._item_ridge.weights(KERNEL, reg)
 
-    def _of_rows(self, s: Settings) -> NDArray[np.float32]:
-        return self.scales.of_rows(self._asked, s["target_power"]).astype(np.float32)
+    def _weighted(self, s: Settings, weights: Any) -> Any:
+        """The histories, divided by the target power of their norm, times weights."""
+        of_rows = self.scales.of_rows(self._asked, s["target_power"]).astype(np.float32)
+        return self._do.product(self._histories, weights, of_rows)
+
+    def _scores(self, both: Any) -> _Scores:
+        return _Scores(both, float(both[-len(self.sample) :].std()))
 
     def _kernels_with_room(self) -> int:
         return _KERNELS
@@ -129,10 +124,10 @@ class DeviceTrial(Trial):
     def _judged(
         self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32]
     ) -> NDArray[np.float64]:
-        factors = np.zeros(2, np.float32)
-        factors[: len(parts) - 1] = [factor for _, factor in parts[1:]]
-        three = [part.both for part, _ in parts] + [parts[0][0].both] * (3 - len(parts))
-        ranks, finite = self._do.rank(*three, factors, columns, self._seen, *self._pairs)
+        total = self._do.mix(
+            [part.both for part, _ in parts], np.array([factor for _, factor in parts], np.float32)
+        )
+        ranks, finite = self._do.rank(total, columns, self._seen, *self._pairs)
         if not finite:
             raise SolveError(
                 "the scores of some users are NaN or infinite; expected finite numbers: the fit has failed, "
@@ -159,26 +154,17 @@ def _functions(sample: int) -> SimpleNamespace:
         seen = jnp.zeros((shape[0] - sample, shape[1]), bool).at[rows, columns].set(True, mode="drop")
         return histories, seen
 
-    def by_users(
-        alpha: Any, at: Any, histories: Any, rows: Any, shift: Any, columns: Any, others: Any
-    ) -> Any:
-        """targets − λ m α of training rows, without the items' weights; behind `others`, who are not rows."""
-        targets = histories[-len(at) :] * rows[-len(at) :, None]
-        out = targets + alpha[at] * (shift * columns)
-        if others is not None:
-            out = jnp.concatenate([others * columns, out])
-        return out, jnp.std(out[-sample:])
+    def product(rows: Any, weights: Any, scale: Any = None) -> Any:
+        rows = rows if scale is None else rows * scale[:, None]
+        return jnp.matmul(rows, weights, precision=lax.Precision.HIGHEST)
 
-    def product(scores: Any, rows: Any, weights: Any) -> Any:
-        out = jnp.matmul(scores * rows[:, None], weights, precision=lax.Precision.HIGHEST)
-        return out, jnp.std(out[-sample:])
+    def mix(parts: list[Any], factors: Any) -> Any:
+        """The judges' weighted sum."""
+        return sum(factors[i] * part[:-sample] for i, part in enumerate(parts))
 
-    def rank(
-        users: Any, items: Any, completed: Any, factors: Any, columns: Any, seen: Any, owner: Any, hidden: Any
-    ) -> Any:
+    def rank(scores: Any, columns: Any, seen: Any, owner: Any, hidden: Any) -> Any:
         """The rank of each hidden item, from 0, and whether all scores are finite."""
-        some = slice(0, len(seen))
-        scores = (users[some] + factors[0] * items[some] + factors[1] * completed[some]) * columns
+        scores = scores * columns
         finite = jnp.isfinite(scores).all()
         scores = jnp.where(seen, -jnp.inf, scores)
         place = jnp.arange(len(columns))
@@ -192,9 +178,9 @@ def _functions(sample: int) -> SimpleNamespace:
 
     return SimpleNamespace(
         lay_out=jax.jit(lay_out, static_argnums=3),
-        by_users=compiled(by_users, tuned=False),
-        product=compiled(product, tuned=False),
-        rank=compiled(rank, tuned=False),
+        mix=compiled(mix),
+        product=compiled(product),
+        rank=compiled(rank),
     )
 
 

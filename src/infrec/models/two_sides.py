@@ -1,4 +1,4 @@
-"""The parts of ∞-AE-plus: weighted histories, a kernel between users, and a kernel between items.
+"""The parts of ∞-AE-plus: weighted histories, a kernel between users, one between items, and a low-pass.
 
 Weighted histories. A long history says less about each of its items, and a popular item less about its user:
 
@@ -15,18 +15,24 @@ Between items: the same kernel over the columns of X. With P = (Θ(X̂ᵀ, X̂�
 which is EASE where the kernel is linear: each item is predicted from the others, never from itself. The item
 side reads the history, and with half the weight what the user side expects of it (a history of one item says
 little by itself).
+
+Low-pass: the part of the history that lies in the leading singular vectors V of the log (those above what
+chance explains, `kernels.spectral`), which is what sparse logs are best described by; b = 0.4.
+
+    x pop^−b V Vᵀ pop^b
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from infrec import machine
-from infrec.kernels import devices, gram, kernel_of, ridge
+from infrec.kernels import devices, gram, kernel_of, ridge, spectral
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
 # Of the item kernel: half-way between no weighting of users and full; quality hardly depends on it.
 ITEM_SIDE_USER_POWER = 0.5
 COMPLETED = 0.5  # the weight of what the user side expects, beside the history itself
+LOW_PASS_POWER = 0.4  # b; ChebyCF has the same on this kind of log
+KERNEL = kernel_of(1)  # on both sides: deeper ones were never chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,30 +79,44 @@ class Scales:
 
 
 class UserSide:
-    """The kernel between the users of a log, for one weighting and depth; for any λ and target power."""
+    """The kernel between the users of a log, for one weighting; for any λ and target power."""
 
     def __init__(
         self,
         matrix: sp.csr_array,
         scales: Scales,
-        depth: int,
         user_power: float,
         item_power: float,
         dtype: str,
         solver: Callable[[sp.csr_array, gram.Kernel, str], ridge.KernelRidge] = devices.kernel_ridge,
     ) -> None:
         """solver: what solves the weighted histories' kernel."""
-        self.matrix, self.scales, self.item_power = matrix, scales, item_power
+        self.matrix, self.scales = matrix, scales
+        self.user_power, self.item_power = user_power, item_power
         self.inputs = scales.weigh(matrix, user_power, item_power)
         self._own = scales.of_rows(matrix, user_power)
         norms = gram.squared_norms(self.inputs, dtype).astype(np.float64)  # as the solver has them
-        self.mean_diagonal = float(np.mean(kernel_of(depth).diagonal(norms, d=matrix.shape[1])))
-        self.solver = solver(self.inputs, kernel_of(depth), dtype)
+        self.mean_diagonal = float(np.mean(KERNEL.diagonal(norms, d=matrix.shape[1])))
+        self.solver = solver(self.inputs, KERNEL, dtype)
 
     def solve(self, reg: float, target_power: float) -> NDArray[Any]:
         """α, whose columns carry the items' weights: scores are K α · popularity^item_power."""
         self.solver.factorise(reg)
-        return self.solver.solve(self.scales.of_rows(self.matrix, target_power) / self._own)
+        return self.solver.solve(self._of_targets(target_power))
+
+    def smoother(self, reg: float, rows: NDArray[np.integer], others: sp.csr_array | None = None) -> Any:
+        """The map from targets to scores of a few rows: see `KernelRidge.smoother`. others: not weighted yet."""
+        self.solver.factorise(reg)
+        weighted = None if others is None else self.scales.weigh(others, self.user_power, self.item_power)
+        return self.solver.smoother(rows, weighted)
+
+    def expected(self, smoother: Any, target_power: float) -> Any:
+        """The scores of the smoother's rows, without the items' weights."""
+        scores = self.solver.expected(smoother, self._of_targets(target_power))
+        return scores * self.scales.of_items(-self.item_power).astype(scores.dtype)
+
+    def _of_targets(self, target_power: float) -> NDArray[np.float64]:
+        return self.scales.of_rows(self.matrix, target_power) / self._own
 
     def fitted(
         self, alpha: NDArray[Any], reg: float, target_power: float, rows: NDArray[np.integer]
@@ -112,14 +134,14 @@ class UserSide:
 
 
 class ItemSide:
-    """The kernel between the items of a log; weights for any depth and μ."""
+    """The kernel between the items of a log; weights for any μ."""
 
     def __init__(self, matrix: sp.csr_array, scales: Scales) -> None:
         self._ridge = devices.item_ridge(self.inputs(matrix, scales))
 
-    def weights(self, depth: int, reg: float) -> NDArray[np.float32]:
+    def weights(self, reg: float) -> NDArray[np.float32]:
         """B, items × items."""
-        weights = self._ridge.weights(kernel_of(depth), reg)
+        weights = self._ridge.weights(KERNEL, reg)
         return weights if isinstance(weights, np.ndarray) else np.array(weights)
 
     @staticmethod
@@ -130,3 +152,38 @@ class ItemSide:
     @staticmethod
     def fits(n_items: int) -> bool:
         return machine.memory_fits(ridge.ItemRidge.needs(n_items), machine.memory_available())
+
+
+@dataclass(frozen=True, eq=False)
+class LowPass:
+    """A product with pop^−b V Vᵀ pop^b, as its two factors.
+
+    Args:
+        into: pop^−b V, items × k.
+        back: Vᵀ pop^b, k × items.
+    """
+
+    into: NDArray[np.float32]
+    back: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array, scales: Scales) -> Self:
+        vectors = spectral.leading_vectors(matrix)
+        power = scales.of_items(LOW_PASS_POWER).astype(np.float32)[:, None]
+        return cls(vectors * power, np.ascontiguousarray((vectors / power).T))
+
+    @cached_property
+    def _resident_back(self) -> devices.ResidentMatrix:
+        return devices.ResidentMatrix(self.back)
+
+    def times(self, rows: sp.csr_array) -> NDArray[np.float32]:
+        """The filtered rows."""
+        return self._resident_back.left_multiply(gram.sparse_times(rows, self.into))
+
+    def between(self, items: NDArray[np.integer], others: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Each of `items` in a history adds so much to the score of each of `others`."""
+        return self.into[items] @ self.back[:, others]
+
+    def times_columns(self, columns: NDArray[Any]) -> Self:
+        """With each column of the result times a number."""
+        return type(self)(self.into, self.back * columns.astype(np.float32))

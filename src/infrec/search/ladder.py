@@ -46,14 +46,15 @@ class Ladders:
         rounds: The order in which settings are climbed, round by round; all but the first round end the
             search when nothing changed.
         idle: The settings that change nothing while another one is 0, by the name of that one.
-        scaled_by: A setting whose value is divided when the one it is named by grows (λ by the depth).
+        beside: A setting that is also moved one step, up or down, where the one it is named by is: the two
+            make up for each other, so that neither helps alone.
     """
 
     values: Mapping[str, Sequence[Any]]
     start: Mapping[str, Any]
     rounds: Sequence[Sequence[str]]
     idle: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    scaled_by: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     def idle_at(self, settings: Settings) -> set[str]:
         """The settings that change nothing here."""
@@ -119,27 +120,26 @@ class _Climb:
         """Step along one ladder while it helps; the other direction only where the first did not."""
         for step in (1, -1):
             moved = False
-            while self._better(neighbour := self._neighbour(axis, step)):
-                assert neighbour is not None
-                self.best, moved = neighbour, True
+            while self._moves(axis, step):
+                moved = True
             if moved:
                 return
 
-    def _neighbour(self, axis: str, step: int) -> Settings | None:
+    def _moves(self, axis: str, step: int) -> bool:
+        """Whether the best is now one step further along, with another setting one step beside or not."""
+        before = self._neighbour(self.best, axis, step)
+        if before is None:
+            return False
+        beside = self.ladders.beside.get(axis)
+        also = [self._neighbour(before, beside, way) for way in (1, -1)] if beside in self.open else []
+        return sum(self._better(one) for one in (before, *also)) > 0
+
+    def _neighbour(self, settings: Settings, axis: str, step: int) -> Settings | None:
+        if axis in self.ladders.idle_at(settings):
+            return None
         ladder = self.ladders.values[axis]
-        value = self.best[axis]
-        nearest = int(np.argmin([abs(value - one) for one in ladder]))
-        at = nearest + step
-        if not 0 <= at < len(ladder):
-            return None
-        if axis in self.ladders.idle_at(self.best):
-            return None
-        changes = {axis: ladder[at]}
-        scaled = self.ladders.scaled_by.get(axis)
-        if scaled in self.open:
-            wanted = self.best[scaled] * value / ladder[at]
-            changes[scaled] = min(self.ladders.values[scaled], key=lambda one: abs(np.log(one / wanted)))
-        return self.best | changes
+        at = int(np.argmin([abs(settings[axis] - one) for one in ladder])) + step
+        return settings | {axis: ladder[at]} if 0 <= at < len(ladder) else None
 
     def _better(self, candidate: Settings | None) -> bool:
         """Measure a candidate against the best; remember it when it is better by more than chance."""
@@ -152,7 +152,7 @@ class _Climb:
             gain, error = _compare(quality, self.best_quality)
             if not gain > self.bar * error:
                 return False
-        self.best_quality = quality
+        self.best, self.best_quality = candidate, quality
         return True
 
     def _measure(self, candidate: Settings) -> list[NDArray[np.float64]] | None:
