@@ -105,7 +105,7 @@ class UserSide:
         return self.solver.solve(self._of_targets(target_power))
 
     def smoother(self, reg: float, rows: NDArray[np.integer], others: sp.csr_array | None = None) -> Any:
-        """The map from targets to scores of a few rows: see `KernelRidge.smoother`. others: not weighted yet."""
+        """The map from targets to scores of a few rows (`KernelRidge.smoother`). others: not weighted yet."""
         self.solver.factorise(reg)
         weighted = None if others is None else self.scales.weigh(others, self.user_power, self.item_power)
         return self.solver.smoother(rows, weighted)
