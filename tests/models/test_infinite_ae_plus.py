@@ -15,9 +15,10 @@ from infrec.data import Interactions
 from infrec.errors import ArtifactError, ConfigError, MemoryBudgetError, SolveError
 from infrec.kernels import devices, gram
 from infrec.kernels.ntk import NTK
+from infrec.kernels.ridge import ItemRidge
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
-from infrec.models import InfiniteAE, InfiniteAEPlus, load
+from infrec.models import InfiniteAE, InfiniteAEPlus, load, two_sides
 from infrec.models.base import Recommender
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial
@@ -80,7 +81,7 @@ def test_the_weights_of_a_history_by_hand() -> None:
 def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interactions) -> None:
     """Column j of B is kernel ridge of item j on all other items: it never sees itself."""
     scales = Scales.of(small_log.matrix)
-    weights = ItemSide(small_log.matrix, scales).weights(0.3)
+    weights = ItemSide(small_log.matrix, scales).weights(0.3).matrix
     users = gram.scaled(small_log.matrix, scales.of_rows(small_log.matrix, ITEM_SIDE_USER_POWER))
     k = gram.kernel_matrix(NTK(), sp.csr_array(users.T), dtype=np.float64)
     k[np.diag_indices(60)] += 0.3 * np.diagonal(k).mean()
@@ -138,6 +139,33 @@ def test_a_model_saved_with_deeper_kernels_is_refused(small_log: Interactions, t
     reseal(tmp_path / "m", lambda document: document["settings"].update(item_depth=2))
     with pytest.raises(ArtifactError, match="its item_depth is not 1, which this version cannot do"):
         load(tmp_path / "m")
+
+
+def test_of_many_items_the_most_popular_ones_are_compared(
+    small_log: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The item side of the 25 most popular items is that of a log with no others; the model comes back."""
+    monkeypatch.setattr(two_sides, "MOST_COMPARED", 25)
+    matrix, scales = small_log.matrix, Scales.of(small_log.matrix)
+    weights = ItemSide(matrix, scales).weights(0.3)
+    popular = np.sort(np.argsort(-small_log.item_counts, kind="stable")[:25])
+    np.testing.assert_array_equal(weights.columns, popular)
+    inputs = ItemSide.inputs(matrix, scales, np.arange(60))[:, popular]
+    np.testing.assert_allclose(weights.matrix, ItemRidge(inputs).weights(NTK(), 0.3), atol=1e-6)
+    whole = np.zeros((60, 60), np.float32)
+    whole[np.ix_(popular, popular)] = weights.matrix
+    few = matrix[:7]
+    np.testing.assert_allclose(weights.times(few), few @ whole, atol=1e-6)
+    np.testing.assert_allclose(weights.times_expected(few.toarray()), few @ whole, atol=1e-6)
+    scores = few.toarray()
+    weights.add_expected(scores, 0.5)
+    np.testing.assert_allclose(scores, few + 0.5 * (few @ whole), atol=1e-6)
+    np.testing.assert_array_equal(weights.between(np.arange(60), np.arange(5, 60)), whole[:, 5:])
+
+    test_explanations_add_up(small_log)
+    model = InfiniteAEPlus(**FULL).fit(Interactions.from_csr(matrix[np.tile(np.arange(120), 10)]))
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").score(few), model.score(few))
 
 
 def test_the_low_pass_is_a_projection_between_powers_of_popularity(small_log: Interactions) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.kernels import devices
-from infrec.models import InfiniteAEPlus
+from infrec.models import InfiniteAEPlus, two_sides
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.models.infinite_ae_plus_trial import Trial
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial, _Scores
@@ -38,16 +39,20 @@ def accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def pairs(small_log: Interactions) -> dict[str, tuple[Trial, DeviceTrial]]:
-    """Judges who are the log's users, and others: with histories that are no rows of the log."""
+def pairs(small_log: Interactions) -> Iterator[dict[str, tuple[Trial, DeviceTrial]]]:
+    """Judges who are the log's users, and others: with histories that are no rows of the log. On the item
+    side are 50 of 60 items."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(two_sides, "MOST_COMPARED", 50)
     left, hidden = hide(small_log, seed=3)
     other, of_others = hide(small_log, seed=4)
     own = (left.matrix, hidden.matrix)
     others = (left.matrix, of_others.matrix[:100], other.matrix[:100])
-    return {
+    yield {
         "own users": (Trial(*own), DeviceTrial(*own)),
         "other users": (Trial(*others), DeviceTrial(*others)),
     }
+    patch.undo()
 
 
 @pytest.mark.parametrize("judges", ["own users", "other users"])

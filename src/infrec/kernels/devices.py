@@ -97,13 +97,15 @@ def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.array(_product()(a, b)) if _multiply_on_accelerator(a, b) else a @ b
 
 
-def add_product(a: NDArray[Any], b: NDArray[Any], factor: float) -> None:
-    """a += factor · a b in place, a block of rows at a time."""
+def add_product(
+    a: NDArray[Any], b: NDArray[Any], factor: float, columns: slice | NDArray[np.integer] = slice(None)
+) -> None:
+    """a += factor · a b in place, a block of rows at a time; of some columns of a alone, where given."""
     there = _multiply_on_accelerator(a, b)
     step, by = (_ROWS_THERE, _product()) if there else (_ROWS, np.matmul)
     for start in range(0, len(a), step):
         some = slice(start, start + step)
-        a[some] += a.dtype.type(factor) * np.asarray(by(a[some], b))
+        a[some, columns] += a.dtype.type(factor) * np.asarray(by(a[some, columns], b))
 
 
 def _multiply_on_accelerator(a: NDArray[Any], b: NDArray[Any]) -> bool:

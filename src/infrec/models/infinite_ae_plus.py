@@ -32,7 +32,7 @@ from infrec.models.explanation import Contributions, Explainable
 from infrec.models.infinite_ae import InfiniteAE, InfiniteAEState
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial
-from infrec.models.two_sides import COMPLETED, ItemSide, LowPass, Scales, UserSide
+from infrec.models.two_sides import COMPLETED, ItemSide, ItemWeights, LowPass, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.search import ladder
@@ -146,7 +146,7 @@ class InfiniteAEPlusState(State):
 
     scales: Scales
     core: InfiniteAE
-    weights: NDArray[np.float32] | None = None
+    weights: ItemWeights | None = None
     low_pass: LowPass | None = None
     centre_rows: NDArray[np.integer] | None = None
 
@@ -263,12 +263,14 @@ class InfiniteAEPlus(Explainable):
             low_pass = low_pass.times_columns(s.low_pass_weight * scale * columns)
         if s.item_weight:
             progress("item side", 0, 1)
-            weights = self._item_side(alpha, by_users, matrix, scales, histories)
-            weights *= columns.astype(np.float32)
+            weights = self._item_side(alpha, by_users, matrix, scales, histories).times_columns(columns)
             progress("item side", 1, 1)
         alpha *= columns.astype(alpha.dtype)
-        for part in (alpha, weights, None if low_pass is None else low_pass.back):
-            if part is not None and not np.isfinite(part.sum(dtype=np.float64)):
+        parts = [alpha]
+        parts += [] if weights is None else [weights.matrix]
+        parts += [] if low_pass is None else [low_pass.back]
+        for part in parts:
+            if not np.isfinite(part.sum(dtype=np.float64)):
                 raise SolveError(
                     f"the scores overflow in {s.dtype} (item_weight={s.item_weight:g}, "
                     f"popularity_power={s.popularity_power:g}); use smaller ones."
@@ -300,17 +302,15 @@ class InfiniteAEPlus(Explainable):
         matrix: sp.csr_array,
         scales: Scales,
         histories: sp.csr_array,
-    ) -> NDArray[np.float32]:
+    ) -> ItemWeights:
         """The item side's weights; α takes in, in place, what the item side makes of the user side."""
         s: Any = self.settings
         weights = ItemSide(matrix, scales).weights(s.item_reg)
         ours = float(by_users.std())
-        of_histories = float(gram.sparse_times(histories, weights).std())
-        of_expected = float((by_users @ weights).std())
-        again = COMPLETED * s.item_weight * ratio(ours, of_expected)
-        devices.add_product(alpha, weights, again)
-        weights *= np.float32(s.item_weight * ratio(ours, of_histories))
-        return weights
+        of_histories, of_expected = weights.times(histories), weights.times_expected(by_users)
+        weights.add_expected(alpha, COMPLETED * s.item_weight * ratio(ours, float(of_expected.std())))
+        factor = s.item_weight * ratio(ours, float(of_histories.std()))
+        return weights.times_columns(np.full(matrix.shape[1], factor))
 
     # ---- scores --------------------------------------------------------------------------------------------
     def _weighted(self, histories: sp.csr_array) -> sp.csr_array:
@@ -324,10 +324,9 @@ class InfiniteAEPlus(Explainable):
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         out, rows = self.state.core._score(self._weighted(histories)), self._linear_rows(histories)
-        if self.state.low_pass is not None:
-            out += self.state.low_pass.times(rows)
-        if self.state.weights is not None:
-            out += gram.sparse_times(rows, self.state.weights)
+        for part in (self.state.low_pass, self.state.weights):
+            if part is not None:
+                out += part.times(rows)
         return out
 
     @property
@@ -338,10 +337,9 @@ class InfiniteAEPlus(Explainable):
         parts, state = self.state.core.contributions(self._weighted(history), items), self.state
         row = self._linear_rows(history)
         added = np.zeros((len(row.indices), len(items)))
-        if state.low_pass is not None:
-            added += state.low_pass.between(row.indices, items)
-        if state.weights is not None:
-            added += state.weights[np.ix_(row.indices, items)]
+        for part in (state.low_pass, state.weights):
+            if part is not None:
+                added += part.between(row.indices, items)
         added *= row.data[:, None]
         return Contributions(
             parts.by_item + added, parts.by_user, parts.kernel, parts.baseline, added.sum(axis=0)
@@ -352,7 +350,9 @@ class InfiniteAEPlus(Explainable):
         if self.log.n_users <= _SOLVE_AGAIN:
             return {}
         state = self.state
-        arrays = {"alpha": state.core.alpha, "weights": state.weights, "centres": state.centre_rows}
+        arrays = {"alpha": state.core.alpha, "centres": state.centre_rows}
+        if state.weights is not None:
+            arrays |= {"weights": state.weights.matrix, "compared": state.weights.columns}
         if state.low_pass is not None:
             arrays |= {"low_pass_into": state.low_pass.into, "low_pass_back": state.low_pass.back}
         return {name: array for name, array in arrays.items() if array is not None}
@@ -375,7 +375,9 @@ class InfiniteAEPlus(Explainable):
             back = artifact.array("low_pass_back", None, n_items)
             low_pass = LowPass(artifact.array("low_pass_into", *back.shape[::-1]), back)
         if s.item_weight:
-            weights = artifact.array("weights", n_items, n_items)
+            every = np.arange(n_items)  # before 0.2.0 all were
+            some = artifact.positions("compared", None, n_items) if "compared" in artifact.arrays else every
+            weights = ItemWeights(some, artifact.array("weights", len(some), len(some)))
         if "centres" in artifact.arrays:
             centre_rows = artifact.positions("centres", None, n_users)
             among = log.select_users(centre_rows)

@@ -162,11 +162,11 @@ class Trial:
         return self._of_histories(s, self.filter.times)
 
     def _new_by_items(self, s: Settings) -> Any:
-        return self._of_histories(s, lambda rows: gram.sparse_times(rows, self._item_weights(s)))
+        return self._of_histories(s, self._item_weights(s).times)
 
     def _new_completed(self, s: Settings) -> Any:
         given, weights = self.by_users(s), self._item_weights(s)
-        return Scores(devices.product(given.judges, weights), given.sample @ weights)
+        return Scores(weights.times_expected(given.judges), weights.times_expected(given.sample))
 
     def _new_weights(self, reg: float) -> Any:
         if self._item_side is None:

@@ -25,7 +25,7 @@ from infrec.kernels.device_arrays import compiled, coordinates
 from infrec.kernels.gram import Kernel
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
-from infrec.models.two_sides import KERNEL, ItemSide, UserSide
+from infrec.models.two_sides import KERNEL, MOST_COMPARED, ItemSide, UserSide, compared
 from infrec.search import criterion
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class DeviceTrial(Trial):
         pairs = (np.pad(each.astype(np.int32), more) for each in (self._owner, self.held.indices))
         self._pairs = tuple(jax.device_put(each.reshape(-1, _PAIRS)) for each in pairs)
         self._item_ridge: TiledItemRidge | None = None
+        self._compared = compared(self.matrix)
 
     @staticmethod
     def fits(n: int, items: int, dtype: str, *, trials: int) -> bool:
@@ -77,7 +78,8 @@ class DeviceTrial(Trial):
         # 8 parts, the histories, which are seen, their sum with its mask, and a block of its lines.
         scores = 13 * rows * items
         kernels = _KERNELS * TiledRidge.needs_to_search(n, items, rows)
-        weights = TiledItemRidge.needs(n, items) + 8 * items * items
+        on_item_side = min(items, MOST_COMPARED)
+        weights = TiledItemRidge.needs(n, on_item_side) + 8 * on_item_side**2
         return devices.has_room(trials * (kernels + weights + 4 * scores))
 
     # ---- parts ---------------------------------------------------------------------------------------------
@@ -96,23 +98,24 @@ class DeviceTrial(Trial):
 
     def _new_low_pass(self, s: Settings) -> _Scores:
         into, back = self.filter.into, self.filter.back
-        return self._scores(self._do.product(self._weighted(s, into), back))
+        return self._scores(self._do.through(self._histories, into, back, self._divisor(s)))
 
     def _new_by_items(self, s: Settings) -> _Scores:
-        return self._scores(self._weighted(s, self._item_weights(s)))
+        return self._scores(
+            self._do.between(self._histories, self._compared, self._item_weights(s), self._divisor(s))
+        )
 
     def _new_completed(self, s: Settings) -> _Scores:
-        return self._scores(self._do.product(self.by_users(s).both, self._item_weights(s)))
+        return self._scores(self._do.between(self.by_users(s).both, self._compared, self._item_weights(s)))
 
     def _new_weights(self, reg: float) -> Any:
         if self._item_ridge is None:
-            self._item_ridge = TiledItemRidge(ItemSide.inputs(self.matrix, self.scales))
+            self._item_ridge = TiledItemRidge(ItemSide.inputs(self.matrix, self.scales, self._compared))
         return self._item_ridge.weights(KERNEL, reg)
 
-    def _weighted(self, s: Settings, weights: Any) -> Any:
-        """The histories, divided by the target power of their norm, times weights."""
-        of_rows = self.scales.of_rows(self._asked, s["target_power"]).astype(np.float32)
-        return self._do.product(self._histories, weights, of_rows)
+    def _divisor(self, s: Settings) -> NDArray[np.float32]:
+        """What histories are multiplied by: 1 over the target power of their norm."""
+        return self.scales.of_rows(self._asked, s["target_power"]).astype(np.float32)
 
     def _scores(self, both: Any) -> _Scores:
         return _Scores(both, float(both[-len(self.sample) :].std()))
@@ -154,9 +157,18 @@ def _functions(sample: int) -> SimpleNamespace:
         seen = jnp.zeros((shape[0] - sample, shape[1]), bool).at[rows, columns].set(True, mode="drop")
         return histories, seen
 
-    def product(rows: Any, weights: Any, scale: Any = None) -> Any:
-        rows = rows if scale is None else rows * scale[:, None]
+    def product(rows: Any, weights: Any) -> Any:
         return jnp.matmul(rows, weights, precision=lax.Precision.HIGHEST)
+
+    def through(rows: Any, into: Any, back: Any, scale: Any) -> Any:
+        """A product with both factors of the low-pass."""
+        return product(product(rows, into) * scale[:, None], back)
+
+    def between(rows: Any, columns: Any, weights: Any, scale: Any = None) -> Any:
+        """A product with weights that are 0 but between some columns."""
+        of_columns = product(rows[:, columns], weights)
+        of_columns = of_columns if scale is None else of_columns * scale[:, None]
+        return jnp.zeros_like(rows).at[:, columns].set(of_columns)
 
     def mix(parts: list[Any], factors: Any) -> Any:
         """The judges' weighted sum."""
@@ -179,7 +191,8 @@ def _functions(sample: int) -> SimpleNamespace:
     return SimpleNamespace(
         lay_out=jax.jit(lay_out, static_argnums=3),
         mix=compiled(mix),
-        product=compiled(product),
+        through=compiled(through),
+        between=compiled(between),
         rank=compiled(rank),
     )
 

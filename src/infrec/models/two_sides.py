@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 # Of the item kernel: half-way between no weighting of users and full; quality hardly depends on it.
 ITEM_SIDE_USER_POWER = 0.5
 COMPLETED = 0.5  # the weight of what the user side expects, beside the history itself
+MOST_COMPARED = 16_384  # items on the item side, whose cost grows with their cube: the others have few users
 LOW_PASS_POWER = 0.4  # b; ChebyCF has the same on this kind of log
 KERNEL = kernel_of(1)  # on both sides: deeper ones were never chosen
 
@@ -134,24 +135,90 @@ class UserSide:
 
 
 class ItemSide:
-    """The kernel between the items of a log; weights for any μ."""
+    """The kernel between the most popular items of a log; weights for any μ."""
 
     def __init__(self, matrix: sp.csr_array, scales: Scales) -> None:
-        self._ridge = devices.item_ridge(self.inputs(matrix, scales))
+        self.columns = compared(matrix)
+        self._ridge = devices.item_ridge(self.inputs(matrix, scales, self.columns))
 
-    def weights(self, reg: float) -> NDArray[np.float32]:
-        """B, items × items."""
+    def weights(self, reg: float) -> ItemWeights:
+        """B for one μ."""
         weights = self._ridge.weights(KERNEL, reg)
-        return weights if isinstance(weights, np.ndarray) else np.array(weights)
+        return ItemWeights(self.columns, weights if isinstance(weights, np.ndarray) else np.array(weights))
 
     @staticmethod
-    def inputs(matrix: sp.csr_array, scales: Scales) -> sp.csr_array:
+    def inputs(matrix: sp.csr_array, scales: Scales, columns: NDArray[np.integer]) -> sp.csr_array:
         """X̂, whose columns the kernel compares."""
-        return gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER))
+        return _columns_of(gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER)), columns)
 
     @staticmethod
     def fits(n_items: int) -> bool:
-        return machine.memory_fits(ridge.ItemRidge.needs(n_items), machine.memory_available())
+        needed = ridge.ItemRidge.needs(min(n_items, MOST_COMPARED))
+        return machine.memory_fits(needed, machine.memory_available())
+
+
+def compared(matrix: sp.csr_array) -> NDArray[np.integer]:
+    """The items between which there is an item side: the `MOST_COMPARED` most popular ones, in order."""
+    counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
+    return np.sort(np.argsort(-counts, kind="stable")[:MOST_COMPARED])
+
+
+def _columns_of(rows: sp.csr_array, columns: NDArray[np.integer]) -> sp.csr_array:
+    return rows if len(columns) == rows.shape[1] else sp.csr_array(rows[:, columns])
+
+
+@dataclass(frozen=True, eq=False)
+class ItemWeights:
+    """A product with B, which is 0 but between the items that are compared.
+
+    Args:
+        columns: Those items, in order.
+        matrix: B between them.
+    """
+
+    columns: NDArray[np.integer]
+    matrix: NDArray[np.float32]
+
+    def times(self, rows: sp.csr_array) -> NDArray[np.float32]:
+        """The scores of histories."""
+        return self._spread(gram.sparse_times(_columns_of(rows, self.columns), self.matrix), rows.shape[1])
+
+    def times_expected(self, scores: NDArray[Any]) -> NDArray[np.float32]:
+        """The scores of what is expected of people."""
+        some = scores if self._whole(scores.shape[1]) else scores[:, self.columns]
+        return self._spread(devices.product(some, self.matrix), scores.shape[1])
+
+    def add_expected(self, scores: NDArray[Any], factor: float) -> None:
+        """Add a multiple of `times_expected` in place."""
+        at = slice(None) if self._whole(scores.shape[1]) else self.columns
+        devices.add_product(scores, self.matrix, factor, at)
+
+    def between(self, items: NDArray[np.integer], others: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Each of `items` in a history adds so much to the score of each of `others`."""
+        out = np.zeros((len(items), len(others)), np.float32)
+        (a, of_items), (b, of_others) = self._places(items), self._places(others)
+        out[np.ix_(a, b)] = self.matrix[np.ix_(of_items, of_others)]
+        return out
+
+    def _places(self, items: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Which of the items are compared, and as which."""
+        place = np.minimum(np.searchsorted(self.columns, items), len(self.columns) - 1)
+        there = np.flatnonzero(self.columns[place] == items)
+        return there, place[there]
+
+    def times_columns(self, columns: NDArray[Any]) -> Self:
+        """With each column of the result times a number."""
+        return type(self)(self.columns, self.matrix * columns[self.columns].astype(np.float32))
+
+    def _whole(self, items: int) -> bool:
+        return len(self.columns) == items
+
+    def _spread(self, scores: NDArray[Any], items: int) -> NDArray[np.float32]:
+        if self._whole(items):
+            return scores
+        out = np.zeros((len(scores), items), np.float32)
+        out[:, self.columns] = scores
+        return out
 
 
 @dataclass(frozen=True, eq=False)
