@@ -100,6 +100,26 @@ def test_fitted_scores_need_no_kernel(small_log: Interactions) -> None:
     np.testing.assert_allclose(side.fitted(alpha, 4.0, 0.5, rows), (k @ alpha)[rows], atol=1e-6)
 
 
+@pytest.mark.parametrize("settings", [FULL, FULL | {"item_weight": 0.0}], ids=["full", "users"])
+def test_training_users_need_no_kernel_either(
+    small_log: Interactions, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    """Named, with the history that the log has; another history goes the other way. Θ at an angle of 0 is
+    exact to √eps, which λ m α is not asked for."""
+    many = Interactions.from_csr(small_log.matrix[np.tile(np.arange(120), 10)])
+    InfiniteAEPlus(**settings).fit(many).save(tmp_path / "m")
+    model = load(tmp_path / "m")
+    expected = model.score(many.matrix)
+    named = model.score(many.matrix, users=many.users.ids)
+    np.testing.assert_allclose(named, expected, atol=5e-4 * np.abs(expected).max())
+    assert np.abs(named - expected).max() > 0
+    np.testing.assert_array_equal(named[:99], model.fitted_scores(np.arange(99)))
+    other = many.matrix[::-1]
+    np.testing.assert_array_equal(model.score(other, users=many.users.ids), model.score(other))
+    strangers = ["nobody"] * many.n_users
+    np.testing.assert_array_equal(model.score(many.matrix, users=strangers), expected)
+
+
 def test_scores_do_not_depend_on_the_order_of_users(small_log: Interactions) -> None:
     model = InfiniteAEPlus(**FULL).fit(small_log)
     turned = InfiniteAEPlus(**FULL).fit(small_log.select_users(np.arange(120)[::-1]))

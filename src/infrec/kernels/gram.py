@@ -236,6 +236,16 @@ def sparse_times(sparse: sp.csr_array, dense: Float[np.ndarray, "n m"]) -> Float
     return result
 
 
+def are_rows(some: sp.csr_array, matrix: sp.csr_array, rows: NDArray[np.integer]) -> bool:
+    """Whether `some` are these rows of a matrix, both in canonical format; a row of −1 is none."""
+    if len(rows) and rows.min() < 0:
+        return False
+    other = matrix[rows]
+    return all(
+        np.array_equal(getattr(some, name), getattr(other, name)) for name in ("indptr", "indices", "data")
+    )
+
+
 def mirror(a: Float[np.ndarray, "n n"]) -> None:
     """Copy what lies above the diagonal below it, in place."""
     n, step = len(a), 512

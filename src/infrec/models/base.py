@@ -35,6 +35,7 @@ from infrec.data.change import Change, append, remove
 from infrec.data.columns import Duplicates
 from infrec.data.interactions import InteractionsLike, canonical
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
+from infrec.kernels.gram import FEW
 from infrec.models.lists import Lists
 from infrec.models.reranking import Traits
 from infrec.progress import Progress, silent
@@ -309,7 +310,7 @@ class Recommender(Tunable, Lists):
         if users is not None and len(users) != histories.shape[0]:
             raise DataError(f"{len(users)} users were named for {histories.shape[0]} histories.")
         known = None
-        if users is not None and self.knows_users:
+        if users is not None and (self.knows_users or len(users) > FEW):
             known = self.log.users.positions(users)
         rows = sp.csr_array(histories, dtype=np.float32)  # whole numbers too, which a weight would round
         if not rows.has_canonical_format:  # repeated entries count together, as in a log
@@ -329,7 +330,11 @@ class Recommender(Tunable, Lists):
         return self._score_known(self.log.matrix[rows], known)
 
     def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
-        """Scores of histories; `known` holds the training row of each, −1 where there is none."""
+        """Scores of histories; `known` holds the training row of each, −1 where there is none.
+
+        A model that has the scores of its training users for less overrides this; of a few rows `known` is
+        only given where `knows_users`, so that people are answered in one way whether they are named or not.
+        """
         return self._score(histories)
 
     # ---- disk ----------------------------------------------------------------------------------------------

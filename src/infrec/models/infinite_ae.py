@@ -254,6 +254,12 @@ class InfiniteAE(Explainable):
             scores -= self.alpha.dtype.type(self.state.shift) * self.alpha[rows]
         return scores
 
+    def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
+        """Training users with the history of the log need no kernel."""
+        if self.state.shift and known is not None and gram.are_rows(histories, self.log.matrix, known):
+            return self.fitted_scores(known)
+        return self._score(histories)
+
     # ---- more data, and less -------------------------------------------------------------------------------
     def check_update(self) -> None:
         """The log must be there: with centres alone, nobody else is known."""

@@ -142,6 +142,9 @@ class InfiniteAEPlusState(State):
         weights: B of the item side with all its factors; None without an item side.
         low_pass: F with all its factors; None without it.
         centre_rows: The rows of the centres in the log; None where all users are.
+        shift: λ m of the user side, with which scores of training users need no kernel; None where few
+            centres stand for all.
+        share: How much `weights` count on what the user side expects, beside the history.
     """
 
     scales: Scales
@@ -149,6 +152,8 @@ class InfiniteAEPlusState(State):
     weights: ItemWeights | None = None
     low_pass: LowPass | None = None
     centre_rows: NDArray[np.integer] | None = None
+    shift: float | None = None
+    share: float = 0.0
 
 
 class InfiniteAEPlus(Explainable):
@@ -238,12 +243,13 @@ class InfiniteAEPlus(Explainable):
         s: Any = replace(self.settings, solver=solver)  # none of them is "auto" here
         matrix, scales = interactions.matrix, Scales.of(interactions.matrix)
         sample, centre_rows, weights, low_pass = spread(matrix.shape[0]), None, None, None
+        shift, share = None, 0.0
         progress("user side", 0, 1)
         if solver == "exact":
             side = UserSide(matrix, scales, s.user_power, s.item_power, s.dtype)
             alpha = side.solve(s.reg, s.target_power)
             wide = side.fitted(alpha, s.reg, s.target_power, sample)
-            among = interactions.with_matrix(side.inputs)
+            among, shift = interactions.with_matrix(side.inputs), s.reg * side.mean_diagonal
             del side
         else:
             centre_log = centres.choose(interactions, s.centres, seed=s.seed)
@@ -263,7 +269,8 @@ class InfiniteAEPlus(Explainable):
             low_pass = low_pass.times_columns(s.low_pass_weight * scale * columns)
         if s.item_weight:
             progress("item side", 0, 1)
-            weights = self._item_side(alpha, by_users, matrix, scales, histories).times_columns(columns)
+            weights, share = self._item_side(alpha, by_users, matrix, scales, histories)
+            weights = weights.times_columns(columns)
             progress("item side", 1, 1)
         alpha *= columns.astype(alpha.dtype)
         parts = [alpha]
@@ -275,7 +282,8 @@ class InfiniteAEPlus(Explainable):
                     f"the scores overflow in {s.dtype} (item_weight={s.item_weight:g}, "
                     f"popularity_power={s.popularity_power:g}); use smaller ones."
                 )
-        state = InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, low_pass, centre_rows)
+        core = _user_side(s, among, alpha)
+        state = InfiniteAEPlusState(scales, core, weights, low_pass, centre_rows, shift, share)
         return Fitted(s, interactions, state, {"solver": solver, "why": why})
 
     def _few_centres(
@@ -302,15 +310,16 @@ class InfiniteAEPlus(Explainable):
         matrix: sp.csr_array,
         scales: Scales,
         histories: sp.csr_array,
-    ) -> ItemWeights:
-        """The item side's weights; α takes in, in place, what the item side makes of the user side."""
+    ) -> tuple[ItemWeights, float]:
+        """The item side's weights; α takes in, in place, what they make of the user side, times the share
+        that is returned too."""
         s: Any = self.settings
         weights = ItemSide(matrix, scales).weights(s.item_reg)
-        ours = float(by_users.std())
-        of_histories, of_expected = weights.times(histories), weights.times_expected(by_users)
-        weights.add_expected(alpha, COMPLETED * s.item_weight * ratio(ours, float(of_expected.std())))
-        factor = s.item_weight * ratio(ours, float(of_histories.std()))
-        return weights.times_columns(np.full(matrix.shape[1], factor))
+        of_histories = float(weights.times(histories).std())
+        share = COMPLETED * ratio(of_histories, float(weights.times_expected(by_users).std()))
+        factor = s.item_weight * ratio(float(by_users.std()), of_histories)
+        weights.add_expected(alpha, factor * share)
+        return weights.times_columns(np.full(matrix.shape[1], factor)), share
 
     # ---- scores --------------------------------------------------------------------------------------------
     def _weighted(self, histories: sp.csr_array) -> sp.csr_array:
@@ -328,6 +337,27 @@ class InfiniteAEPlus(Explainable):
             if part is not None:
                 out += part.times(rows)
         return out
+
+    def fitted_scores(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        """K α is targets − λ m α before the item side reads it, so no kernel is needed."""
+        s: Any = self.settings
+        state = self.state
+        if state.shift is None:
+            return super().fitted_scores(rows)
+        histories = self._linear_rows(self.log.matrix[rows])
+        out = state.core.alpha[rows] * state.core.alpha.dtype.type(-state.shift)
+        targets = gram.scaled(histories, None, state.scales.of_items(s.popularity_power))
+        out[np.repeat(np.arange(len(out)), np.diff(targets.indptr)), targets.indices] += targets.data
+        if state.low_pass is not None:
+            out += state.low_pass.times(histories)
+        if state.weights is not None:
+            out += np.float32(1 + state.share) * state.weights.times(histories)
+        return out.astype(np.float32, copy=False)
+
+    def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
+        if self.state.shift and known is not None and gram.are_rows(histories, self.log.matrix, known):
+            return self.fitted_scores(known)
+        return self._score(histories)
 
     @property
     def centres(self) -> Interactions:
@@ -351,6 +381,8 @@ class InfiniteAEPlus(Explainable):
             return {}
         state = self.state
         arrays = {"alpha": state.core.alpha, "centres": state.centre_rows}
+        if state.shift is not None:
+            arrays["fitted"] = np.array([state.shift, state.share])
         if state.weights is not None:
             arrays |= {"weights": state.weights.matrix, "compared": state.weights.columns}
         if state.low_pass is not None:
@@ -382,8 +414,10 @@ class InfiniteAEPlus(Explainable):
             centre_rows = artifact.positions("centres", None, n_users)
             among = log.select_users(centre_rows)
         alpha = artifact.array("alpha", among.n_users, n_items)
+        fitted = artifact.array("fitted", 2) if "fitted" in artifact.arrays else (None, 0.0)  # since 0.2.0
         among = among.with_matrix(scales.weigh(among.matrix, s.user_power, s.item_power))
-        return InfiniteAEPlusState(scales, _user_side(s, among, alpha), weights, low_pass, centre_rows)
+        core = _user_side(s, among, alpha)
+        return InfiniteAEPlusState(scales, core, weights, low_pass, centre_rows, *fitted)
 
     def check_size(self, interactions: Interactions) -> None:
         self.settings.core().check_size(interactions)

@@ -114,7 +114,7 @@ class DeviceTrial(Trial):
         return self._item_ridge.weights(KERNEL, reg)
 
     def _divisor(self, s: Settings) -> NDArray[np.float32]:
-        """What histories are multiplied by: 1 over the target power of their norm."""
+        """1 over the target power of the norm of each history, which is multiplied by it."""
         return self.scales.of_rows(self._asked, s["target_power"]).astype(np.float32)
 
     def _scores(self, both: Any) -> _Scores:
