@@ -23,6 +23,7 @@ from infrec.models.base import Recommender
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial
 from infrec.models.two_sides import ITEM_SIDE_USER_POWER, LOW_PASS_POWER, ItemSide, LowPass, Scales, UserSide
+from infrec.search import ladder
 from infrec.search.criterion import cutoff
 from infrec.search.ladder import climb
 from infrec.splits import hide
@@ -224,8 +225,10 @@ def test_the_search_measures_what_the_model_does(
 class Landscape:
     """A trial whose quality is known: a hill over some settings, seen by 400 judges with offsets."""
 
-    def __init__(self, top: dict[str, float], noise: float = 0.0, slope: float = 1.0) -> None:
-        self.top, self.slope = top, slope
+    def __init__(
+        self, top: dict[str, float], noise: float = 0.0, slope: float = 1.0, price: float = 10.0
+    ) -> None:
+        self.top, self.slope, self.price = top, slope, price  # of another λ; all else costs 1
         self.rng = np.random.default_rng(5)
         self.offsets, self.noise = self.rng.normal(50, 10, 400), noise
         self.calls = 0
@@ -237,6 +240,9 @@ class Landscape:
             for name, best in self.top.items()
         )
         return self.offsets - self.slope * away + self.noise * self.rng.normal(size=400)
+
+    def cost(self, s: dict[str, Any]) -> float:
+        return self.price if s["reg"] != START["reg"] else 1.0
 
 
 def test_it_climbs_to_the_top() -> None:
@@ -277,6 +283,44 @@ def test_the_budget_is_kept(small_log: Interactions) -> None:
     model = InfiniteAEPlus().fit(small_log, seconds=1e-9)
     assert len(model.candidates) == 1
     assert START.items() <= model.selected.items()
+
+
+def test_what_costs_too_much_is_left_out_and_the_rest_is_tried() -> None:
+    top = {"reg": 20.0, "low_pass_weight": 0.5, "item_weight": 1.0, "popularity_power": 0.3}
+    best, candidates = climb([Landscape(top, price=100.0)], LADDERS, {}, operations=60)
+    assert {c.settings["reg"] for c in candidates} == {START["reg"]}
+    assert {name: best[name] for name in top} == top | {"reg": START["reg"]}
+    assert len(climb([Landscape(top)], LADDERS, {}, operations=9)[1]) <= 9
+
+
+@pytest.mark.parametrize("seconds", [0.5, 30.0, 200.0])
+def test_a_search_ends_within_its_time(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second for each operation, give or take a third: what is left out would have ended too late."""
+    clock = [0.0]
+
+    class Timed(Landscape):
+        def quality(self, s: dict[str, Any]) -> np.ndarray:
+            clock[0] += self.cost(s) * self.rng.uniform(0.75, 1.25)
+            return super().quality(s)
+
+    monkeypatch.setattr(ladder.time, "perf_counter", lambda: clock[0])
+    _, candidates = climb([Timed({"reg": 20.0, "item_weight": 1.0})], LADDERS, {}, seconds=seconds)
+    assert clock[0] <= max(1.25, 1.2 * seconds)
+    assert len(candidates) == 1 or clock[0] > 0.4 * seconds or len(candidates) > 30
+
+
+def test_what_is_kept_costs_nothing_again(small_log: Interactions) -> None:
+    left, hidden = hide(small_log, seed=3)
+    trial = Trial(left.matrix, hidden.matrix)
+    first = trial.cost(START)
+    trial.quality(START)
+    ranking = trial.cost(START)
+    assert ranking == trial.cost(START | {"popularity_power": 0.0}) < 0.5 * first
+    other_targets, other_reg, other_kernel = (
+        trial.cost(START | change) for change in ({"target_power": 1.0}, {"reg": 10.0}, {"user_power": 0.0})
+    )
+    assert ranking < other_targets < other_reg < other_kernel < first
+    assert ranking < trial.cost(START | {"item_reg": 1.0})
 
 
 def test_poor_candidates_are_spared_the_other_trials() -> None:

@@ -72,7 +72,7 @@ def test_both_measure_the_same(
     parts += ["low_pass"] if settings["low_pass_weight"] else []
     parts += ["by_items", "completed"] if settings["item_weight"] else []
     for part in parts:
-        a, b = getattr(here, part)(settings), getattr(there, part)(settings)
+        a, b = here.part(part, settings), there.part(part, settings)
         both, largest = np.asarray(b.both), np.abs(a.judges).max()
         np.testing.assert_allclose(both[: len(here.rows)], a.judges, rtol=0, atol=close * largest)
         np.testing.assert_allclose(both[-len(here.sample) :], a.sample, rtol=0, atol=5e-6 * largest)
@@ -112,7 +112,7 @@ def test_scores_that_are_no_numbers_are_refused(pairs: dict[str, tuple[Trial, De
         columns = np.ones(60, np.float32)
         columns[7] = wrong
         with pytest.raises(SolveError, match="NaN or infinite"):
-            trial._judged([(trial.by_users(START), 1.0)], columns)
+            trial._judged([(trial.part("by_users", START), 1.0)], columns)
 
 
 def test_a_kernel_without_a_factor_is_refused(pairs: dict[str, tuple[Trial, DeviceTrial]]) -> None:

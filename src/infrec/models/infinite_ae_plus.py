@@ -13,6 +13,7 @@ Plain ∞-AE is the case r = p = t = o = v = w = 0. `docs/quality.md` shows what
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -156,6 +157,9 @@ class InfiniteAEPlusState(State):
     share: float = 0.0
 
 
+_MOST_OPERATIONS = 6e13  # of a search in main memory that has no limit of time: ten minutes at 100 GFLOP/s
+
+
 class InfiniteAEPlus(Explainable):
     """No setting to choose: `fit` finds them on validation, or on what it hides from itself."""
 
@@ -192,6 +196,7 @@ class InfiniteAEPlus(Explainable):
     ) -> tuple[dict[str, Any], list[Candidate]]:
         """The "auto" settings, chosen on `validation`; where it is small, also on parts hidden from `log` in
         turn; without one, on such parts alone."""
+        begun = time.perf_counter()
         fixed = {
             name: value for name, value in self.selected.items() if name in LADDERS.values and value != AUTO
         }
@@ -202,7 +207,12 @@ class InfiniteAEPlus(Explainable):
             settings = {name: LADDERS.start[name] for name in self.auto_settings} | fixed
             reason = "used as it is: no user has enough interactions to hold one out"
             return settings, [Candidate(settings, error=reason)]
-        return ladder.climb(trials, LADDERS, fixed, seconds=seconds, progress=progress)
+        most = None
+        if seconds is not None:
+            seconds -= time.perf_counter() - begun
+        elif type(trials[0]) is Trial:
+            most = _MOST_OPERATIONS
+        return ladder.climb(trials, LADDERS, fixed, seconds=seconds, operations=most, progress=progress)
 
     def _trials(
         self, log: Interactions, validation: Interactions | None, context: sp.csr_array | None

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from infrec import machine
 from infrec.kernels import devices, gram
 from infrec.machine import in_parallel
-from infrec.models.two_sides import COMPLETED, ItemSide, LowPass, Scales, UserSide
+from infrec.models.two_sides import COMPLETED, MOST_COMPARED, ItemSide, LowPass, Scales, UserSide
 from infrec.search import criterion
 
 if TYPE_CHECKING:
@@ -34,13 +34,25 @@ if TYPE_CHECKING:
 
 Settings = dict[str, Any]
 
-OF_KERNEL = ("user_power", "item_power")  # what the kernel between users depends on
-OF_SMOOTHER = (*OF_KERNEL, "reg")  # … and what makes scores of its targets
-OF_USERS = (*OF_SMOOTHER, "target_power")  # … and the user side
+_KERNEL = ("user_power", "item_power")
+_SMOOTHER = (*_KERNEL, "reg")
+_BY_USERS = (*_SMOOTHER, "target_power")
+DEPENDS_ON = {  # the settings that each part, and each step towards one, depends on
+    "kernel": _KERNEL,
+    "smoother": _SMOOTHER,
+    "by_users": _BY_USERS,
+    "low_pass": ("target_power",),
+    "weights": ("item_reg",),
+    "by_items": ("item_reg", "target_power"),
+    "completed": (*_BY_USERS, "item_reg"),
+}
+_SIZES = {"kernel": 2, "by_users": 3, "low_pass": 1}  # how many values of a part are kept, where it is not 2
 ENOUGH = 4000  # users with something hidden who judge, over all trials; more are not asked
 MOST_TRIALS = 6
 SAMPLE = 1000  # training users from whose scores the two sides' scales are taken
 _BLOCK = 256
+_SPARSE = 18.0  # operations of a dense product in the time of a stored entry times a column
+_ENTRY = 60.0  # … and in that of an entry of a kernel, or of scores that are added up and ranked
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +77,7 @@ class Trial:
     dtype: str = "float32"
     rows: NDArray[np.integer] = field(init=False)
     _candidate: int = 0
-    _kernels: Kept = field(default_factory=lambda: Kept(2))
-    _smoothers: Kept = field(default_factory=lambda: Kept(2))
-    _by_users: Kept = field(default_factory=lambda: Kept(3))
-    _low_pass: Kept = field(default_factory=lambda: Kept(1))
-    _by_items: Kept = field(default_factory=lambda: Kept(2))
-    _completed: Kept = field(default_factory=lambda: Kept(2))
-    _weights: Kept = field(default_factory=lambda: Kept(2))
+    _kept: dict[str, Kept] = field(default_factory=dict)
     _item_side: ItemSide | None = None
 
     def __post_init__(self) -> None:
@@ -81,18 +87,19 @@ class Trial:
         self.seen = (self.matrix if self.context is None else self.context)[rows]
         self.held = self.hidden[rows]
         self.sample = spread(self.matrix.shape[0])
-        self._kernels.size = self._kernels_with_room()
+        self._kept = {name: Kept(_SIZES.get(name, 2)) for name in DEPENDS_ON}
+        self._kept["kernel"].size = self._kernels_with_room()
 
     def quality(self, s: Settings) -> NDArray[np.float64]:
         """The mean of NDCG@100 and HR@100 of each judge, in percent."""
         self._candidate += 1
-        users = self.by_users(s)
+        users = self.part("by_users", s)
         others = []
         if s["low_pass_weight"]:
-            others.append((self.low_pass(s), s["low_pass_weight"]))
+            others.append((self.part("low_pass", s), s["low_pass_weight"]))
         if s["item_weight"]:
-            others.append((self.by_items(s), s["item_weight"]))
-            others.append((self.completed(s), s["item_weight"] * COMPLETED))
+            others.append((self.part("by_items", s), s["item_weight"]))
+            others.append((self.part("completed", s), s["item_weight"] * COMPLETED))
         parts = [
             (users, 1.0),
             *((part, weight * ratio(users.spread, part.spread)) for part, weight in others),
@@ -100,37 +107,36 @@ class Trial:
         columns = self.scales.of_items(s["popularity_power"]).astype(np.float32)
         return 100 * self._judged(parts, columns)
 
-    # ---- parts, each kept under the settings that it depends on --------------------------------------------
-    def by_users(self, s: Settings) -> Any:
-        """The user side."""
-        return self._by_users.of(
-            tuple(s[name] for name in OF_USERS), self._candidate, lambda: self._new_by_users(s)
-        )
+    def part(self, name: str, s: Settings) -> Any:
+        """A part of the scores, or a step towards one, computed where it is not kept.
 
-    def low_pass(self, s: Settings) -> Any:
-        """The histories' part in the leading vectors."""
-        return self._low_pass.of(s["target_power"], self._candidate, lambda: self._new_low_pass(s))
+        Args:
+            name: One of `DEPENDS_ON`.
+            s: The settings of the candidate.
+        """
+        return self._kept[name].of(_key(name, s), self._candidate, lambda: getattr(self, f"_{name}")(s))
 
-    def by_items(self, s: Settings) -> Any:
-        """The item side on the histories."""
-        key = (s["item_reg"], s["target_power"])
-        return self._by_items.of(key, self._candidate, lambda: self._new_by_items(s))
+    def cost(self, s: Settings) -> float:
+        """About how many operations `quality` needs for what is not kept, in those of a matrix product.
 
-    def completed(self, s: Settings) -> Any:
-        """The item side on what the user side expects."""
-        key = tuple(s[name] for name in (*OF_USERS, "item_reg"))
-        return self._completed.of(key, self._candidate, lambda: self._new_completed(s))
-
-    def _item_weights(self, s: Settings) -> Any:
-        return self._weights.of(s["item_reg"], self._candidate, lambda: self._new_weights(s["item_reg"]))
-
-    def _user_side(self, s: Settings) -> UserSide:
-        key = tuple(s[name] for name in OF_KERNEL)
-        return self._kernels.of(key, self._candidate, lambda: self._new_user_side(*key))
-
-    def _smoother(self, s: Settings) -> Any:
-        key = tuple(s[name] for name in OF_SMOOTHER)
-        return self._smoothers.of(key, self._candidate, lambda: self._new_smoother(s))
+        Args:
+            s: The settings of the candidate.
+        """
+        wanted = ["by_users"] + ["low_pass"] * bool(s["low_pass_weight"])
+        wanted += ["by_items", "completed", "weights"] if s["item_weight"] else []
+        new = {name for name in wanted if _key(name, s) not in self._kept[name]}
+        if "by_users" in new:
+            new |= {name for name in ("kernel", "smoother") if _key(name, s) not in self._kept[name]}
+        (n, items), asked = self.matrix.shape, len(self.rows) + len(self.sample)
+        compared, stored = min(items, MOST_COMPARED), self.matrix.nnz
+        costs = {
+            "kernel": n * (_SPARSE * stored + _ENTRY * n),
+            "smoother": n**3 / 3 + min(2 * n**3 / 3, 2 * n * n * asked),
+            "by_users": _SPARSE * asked * stored,
+            "weights": compared * (_SPARSE * stored + _ENTRY * compared + compared**2),
+            "completed": 2 * asked * compared**2,
+        }
+        return _ENTRY * asked * items * len(wanted) + sum(costs.get(name, 0.0) for name in new)
 
     @cached_property
     def filter(self) -> LowPass:
@@ -138,16 +144,16 @@ class Trial:
         return LowPass.of(self.matrix, self.scales)
 
     # ---- how they are computed, and where ------------------------------------------------------------------
-    def _new_user_side(self, user_power: float, item_power: float) -> UserSide:
-        return UserSide(self.matrix, self.scales, user_power, item_power, self.dtype)
+    def _kernel(self, s: Settings) -> UserSide:
+        return UserSide(self.matrix, self.scales, s["user_power"], s["item_power"], self.dtype)
 
-    def _new_smoother(self, s: Settings) -> Any:
+    def _smoother(self, s: Settings) -> Any:
         own = self.rows if self.context is None else self.rows[:0]
         others = None if self.context is None else self.seen
-        return self._user_side(s).smoother(s["reg"], np.concatenate([own, self.sample]), others)
+        return self.part("kernel", s).smoother(s["reg"], np.concatenate([own, self.sample]), others)
 
-    def _new_by_users(self, s: Settings) -> Any:
-        scores = self._user_side(s).expected(self._smoother(s), s["target_power"])
+    def _by_users(self, s: Settings) -> Any:
+        scores = self.part("kernel", s).expected(self.part("smoother", s), s["target_power"])
         return Scores(scores[: len(self.rows)], scores[len(self.rows) :])
 
     def _of_histories(self, s: Settings, times: Callable[[sp.csr_array], NDArray[Any]]) -> Scores:
@@ -158,20 +164,20 @@ class Trial:
 
         return Scores(of(self.seen), of(self.matrix[self.sample]))
 
-    def _new_low_pass(self, s: Settings) -> Any:
+    def _low_pass(self, s: Settings) -> Any:
         return self._of_histories(s, self.filter.times)
 
-    def _new_by_items(self, s: Settings) -> Any:
-        return self._of_histories(s, self._item_weights(s).times)
+    def _by_items(self, s: Settings) -> Any:
+        return self._of_histories(s, self.part("weights", s).times)
 
-    def _new_completed(self, s: Settings) -> Any:
-        given, weights = self.by_users(s), self._item_weights(s)
+    def _completed(self, s: Settings) -> Any:
+        given, weights = self.part("by_users", s), self.part("weights", s)
         return Scores(weights.times_expected(given.judges), weights.times_expected(given.sample))
 
-    def _new_weights(self, reg: float) -> Any:
+    def _weights(self, s: Settings) -> Any:
         if self._item_side is None:
             self._item_side = ItemSide(self.matrix, self.scales)
-        return self._item_side.weights(reg)
+        return self._item_side.weights(s["item_reg"])
 
     def _judged(
         self, parts: Sequence[tuple[Any, float]], columns: NDArray[np.float32]
@@ -194,6 +200,10 @@ class Trial:
             needed, free, _ = devices.exact_fit_budget(n, items, self.dtype)
             return 2 if machine.memory_fits(2 * needed, free) else 1
         return 2 if machine.memory_fits(4 * 4 * n * n, machine.memory_available()) else 1
+
+
+def _key(name: str, s: Settings) -> tuple[Any, ...]:
+    return tuple(s[setting] for setting in DEPENDS_ON[name])
 
 
 def trials_with_room(n: int, items: int) -> int:
@@ -240,5 +250,5 @@ class Kept:
         self._values.move_to_end(key, last=False)
         return value
 
-    def __len__(self) -> int:
-        return len(self._values)
+    def __contains__(self, key: Any) -> bool:
+        return key in self._values

@@ -83,35 +83,36 @@ class DeviceTrial(Trial):
         return devices.has_room(trials * (kernels + weights + 4 * scores))
 
     # ---- parts ---------------------------------------------------------------------------------------------
-    def _new_user_side(self, user_power: float, item_power: float) -> UserSide:
+    def _kernel(self, s: Settings) -> UserSide:
         def solver(x: sp.csr_array, kernel: Kernel, dtype: str) -> TiledRidge:
             return TiledRidge(x, kernel)
 
-        return UserSide(self.matrix, self.scales, user_power, item_power, self.dtype, solver)
+        return UserSide(self.matrix, self.scales, s["user_power"], s["item_power"], self.dtype, solver)
 
-    def _new_smoother(self, s: Settings) -> Any:
+    def _smoother(self, s: Settings) -> Any:
         others = None if self.context is None else self._judges
-        return self._user_side(s).smoother(s["reg"], self._at, others)
+        return self.part("kernel", s).smoother(s["reg"], self._at, others)
 
-    def _new_by_users(self, s: Settings) -> _Scores:
-        return self._scores(self._user_side(s).expected(self._smoother(s), s["target_power"]))
+    def _by_users(self, s: Settings) -> _Scores:
+        return self._scores(self.part("kernel", s).expected(self.part("smoother", s), s["target_power"]))
 
-    def _new_low_pass(self, s: Settings) -> _Scores:
+    def _low_pass(self, s: Settings) -> _Scores:
         into, back = self.filter.into, self.filter.back
         return self._scores(self._do.through(self._histories, into, back, self._divisor(s)))
 
-    def _new_by_items(self, s: Settings) -> _Scores:
+    def _by_items(self, s: Settings) -> _Scores:
         return self._scores(
-            self._do.between(self._histories, self._compared, self._item_weights(s), self._divisor(s))
+            self._do.between(self._histories, self._compared, self.part("weights", s), self._divisor(s))
         )
 
-    def _new_completed(self, s: Settings) -> _Scores:
-        return self._scores(self._do.between(self.by_users(s).both, self._compared, self._item_weights(s)))
+    def _completed(self, s: Settings) -> _Scores:
+        given, weights = self.part("by_users", s).both, self.part("weights", s)
+        return self._scores(self._do.between(given, self._compared, weights))
 
-    def _new_weights(self, reg: float) -> Any:
+    def _weights(self, s: Settings) -> Any:
         if self._item_ridge is None:
             self._item_ridge = TiledItemRidge(ItemSide.inputs(self.matrix, self.scales, self._compared))
-        return self._item_ridge.weights(KERNEL, reg)
+        return self._item_ridge.weights(KERNEL, s["item_reg"])
 
     def _divisor(self, s: Settings) -> NDArray[np.float32]:
         """1 over the target power of the norm of each history, which is multiplied by it."""

@@ -1,9 +1,10 @@
 """Settings are chosen one at a time, up and down a ladder of values, on hidden interactions.
 
 A trial is a log with some interactions hidden; it says how good a candidate is for each user who had some
-hidden. Two things keep the search cheap and its choice steady:
+hidden. Three things keep the search cheap and its choice steady:
 
 - A candidate that is clearly worse on the first trial is not taken through the others.
+- A candidate that would take longer than the search may is left out; cheaper ones are still tried.
 - The search starts at values that are good on most data and moves to a neighbour only when the same users,
   compared one by one, rank it better by more than a standard error of that comparison: noise leaves it there.
 """
@@ -34,6 +35,9 @@ class Trial(Protocol):
 
     def quality(self, settings: Settings) -> NDArray[np.float64]:
         """How well these settings rank what was hidden, for each user who judges, in percent."""
+
+    def cost(self, settings: Settings) -> float:
+        """About how many operations `quality` will need, with what it has kept of earlier settings."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def climb(
     *,
     bar: float = 1.0,
     seconds: float | None = None,
+    operations: float | None = None,
     progress: Progress = silent,
 ) -> tuple[Settings, list[Candidate]]:
     """The settings that rank what is hidden best, and everything that was tried.
@@ -77,10 +82,12 @@ def climb(
         ladders: The values to try.
         fixed: Settings that keep their value.
         bar: The standard errors by which a candidate must be better; 0 believes every number.
-        seconds: Begin no candidate after that time.
+        seconds: Leave out what would end after that time, by its cost and the speed so far; the start is
+            measured in any case.
+        operations: Leave out what would take more than that in all.
         progress: Called after each candidate.
     """
-    return _Climb(trials, ladders, fixed, bar, seconds, progress).run()
+    return _Climb(trials, ladders, fixed, bar, seconds, operations, progress).run()
 
 
 class _Climb:
@@ -91,11 +98,12 @@ class _Climb:
         fixed: Mapping[str, Any],
         bar: float,
         seconds: float | None,
+        operations: float | None,
         progress: Progress,
     ) -> None:
         self.trials, self.ladders, self.bar, self.progress = trials, ladders, bar, progress
         self.open = [name for name in ladders.values if name not in fixed]
-        self.deadline = None if seconds is None else time.perf_counter() + seconds
+        self.begun, self.seconds, self.operations, self.spent = time.perf_counter(), seconds, operations, 0.0
         self.best: Settings = {**ladders.start, **fixed}
         self.best_quality: list[NDArray[np.float64]] | None = None
         self.tried: dict[tuple[Any, ...], Candidate] = {}
@@ -118,7 +126,7 @@ class _Climb:
 
     def _climb(self, axis: str) -> None:
         """Step along one ladder while it helps; the other direction only where the first did not."""
-        for step in (1, -1):
+        for step in (-1, 1):
             moved = False
             while self._moves(axis, step):
                 moved = True
@@ -143,7 +151,7 @@ class _Climb:
 
     def _better(self, candidate: Settings | None) -> bool:
         """Measure a candidate against the best; remember it when it is better by more than chance."""
-        if candidate is None or self._key(candidate) in self.tried or self._late():
+        if candidate is None or self._key(candidate) in self.tried or self._takes_too_long(candidate):
             return False
         quality = self._measure(candidate)
         if quality is None:
@@ -161,6 +169,7 @@ class _Climb:
         quality: list[NDArray[np.float64]] = []
         error = dropped = None
         for trial in self.trials:
+            self.spent += trial.cost(candidate)
             try:
                 quality.append(trial.quality(candidate))
             except SolveError as failure:
@@ -178,8 +187,12 @@ class _Climb:
         self.progress("choose settings", len(self.tried), None, score=score)
         return quality if whole else None
 
-    def _late(self) -> bool:
-        return self.deadline is not None and time.perf_counter() >= self.deadline
+    def _takes_too_long(self, candidate: Settings) -> bool:
+        after = self.spent + sum(trial.cost(candidate) for trial in self.trials)
+        if self.operations is not None and after > self.operations:
+            return True
+        elapsed = time.perf_counter() - self.begun
+        return self.seconds is not None and elapsed * after / self.spent > self.seconds
 
     def _key(self, settings: Settings) -> tuple[Any, ...]:
         """Equal for settings that differ only in what changes nothing."""
