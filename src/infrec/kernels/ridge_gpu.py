@@ -137,7 +137,7 @@ class TiledRidge:
         """Rows of H, left on the device."""
         import jax.numpy as jnp
 
-        do, size = self._do, self.tiles * self.tile
+        do, size = _smoothing(), self.tiles * self.tile
         own = do.units(jnp.asarray(rows, jnp.int32), size)
         between = jnp.zeros((size, 0), jnp.float32)
         if others is not None:
@@ -148,7 +148,7 @@ class TiledRidge:
 
     def expected(self, smoother: Float[Any, "k padded"], row_scale: NDArray[Any]) -> Float[Any, "k items"]:
         """H D X, left on the device."""
-        return self._do.expected(smoother, self._x, self._padded(row_scale))
+        return _smoothing().expected(smoother, self._x, self._padded(row_scale))
 
     @staticmethod
     def needs(n: int, items: int) -> int:
@@ -242,7 +242,6 @@ def _products(a: Any, b: Any) -> Any:
 @cache
 def _steps(t: int) -> SimpleNamespace:
     """The steps for tiles of t × t. Data and tile numbers are arguments: each compiles once for a shape."""
-    from types import SimpleNamespace
 
     import jax
     import jax.numpy as jnp
@@ -311,6 +310,23 @@ def _steps(t: int) -> SimpleNamespace:
 
         return lax.fori_loop(0, at, above, put_strip(b, solved, at))
 
+    return SimpleNamespace(
+        begin=compiled(begin, donate_argnums=0),
+        column=compiled(column, donate_argnums=0),
+        trailing=compiled(trailing, donate_argnums=0),
+        right_side=jax.jit(right_side, static_argnums=3),
+        forward=compiled(forward, donate_argnums=1),
+        backward=compiled(backward, donate_argnums=1),
+    )
+
+
+@cache
+def _smoothing() -> SimpleNamespace:
+    """The steps of rows of H."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
     def units(rows: Any, size: int) -> Any:
         return jnp.zeros((size, len(rows)), jnp.float32).at[rows, jnp.arange(len(rows))].set(1.0)
 
@@ -323,19 +339,13 @@ def _steps(t: int) -> SimpleNamespace:
         return jnp.concatenate([solved[:, :others], own - added * solved[:, others:]], 1).T
 
     def expected(smoother: Any, x: Any, scale: Any) -> Any:
-        return dot(smoother * scale[None, :], x.astype(jnp.float32))
+        return jnp.matmul(smoother * scale[None, :], x.astype(jnp.float32), precision=lax.Precision.HIGHEST)
 
     return SimpleNamespace(
         units=jax.jit(units, static_argnums=1),
         beside=jax.jit(beside),
         smooth=jax.jit(smooth),
         expected=compiled(expected),
-        begin=compiled(begin, donate_argnums=0),
-        column=compiled(column, donate_argnums=0),
-        trailing=compiled(trailing, donate_argnums=0),
-        right_side=jax.jit(right_side, static_argnums=3),
-        forward=compiled(forward, donate_argnums=1),
-        backward=compiled(backward, donate_argnums=1),
     )
 
 

@@ -208,7 +208,7 @@ def _key(name: str, s: Settings) -> tuple[Any, ...]:
 
 def trials_with_room(n: int, items: int) -> int:
     """How many trials fit in memory side by side (kernels, weights, sets of scores of each); at least one."""
-    each = 4 * (4 * n * n + 4 * items * items + 8 * min(n, ENOUGH) * items)
+    each = 4 * (4 * n * n + 4 * min(items, MOST_COMPARED) ** 2 + 8 * min(n, ENOUGH) * items)
     return int(np.clip(machine.memory_available() // (2 * each), 1, MOST_TRIALS))
 
 
