@@ -242,7 +242,6 @@ def _products(a: Any, b: Any) -> Any:
 @cache
 def _steps(t: int) -> SimpleNamespace:
     """The steps for tiles of t × t. Data and tile numbers are arguments: each compiles once for a shape."""
-
     import jax
     import jax.numpy as jnp
     from jax import lax
