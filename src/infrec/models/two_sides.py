@@ -8,8 +8,8 @@ Between users: ∞-AE on x̃, with targets whose rows are weighted in the same w
 
     α = (Θ(X̃, X̃) + λ m I)⁻¹ D_t X
 
-Between items: the same kernel over the columns of X, of its most popular items. With P = (Θ(X̂ᵀ, X̂ᵀ) + μ m I)⁻¹
-the weights are
+Between items: the same kernel over the columns of X, of its most popular items. The weights are, with
+P = (Θ(X̂ᵀ, X̂ᵀ) + μ m I)⁻¹,
 
     B_ij = −P_ij / P_jj,   B_jj = 0
 
