@@ -25,7 +25,7 @@ from infrec.distillation import update
 from infrec.errors import ArtifactError, ConfigError, SolveError
 from infrec.serve.loading import Source
 from infrec.serve.loading import load as load_served
-from tests import hostile
+from tests import fuzz, hostile
 from tests.hostile import change_array, change_table, reseal
 
 
@@ -393,3 +393,10 @@ def test_headers_of_arrays_that_point_outside_the_file(copy: Callable[[str], Pat
         reseal(folder)
         with pytest.raises(ArtifactError, match="holds no arrays"):
             used(folder)
+
+
+def test_fuzzing_starts_another_process_before_one_has_taken_all_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "CHILD", 3)
+    assert list(fuzz.findings("inputs", 1, 0, 7, 60, tmp_path)) == [(-1, "7")]

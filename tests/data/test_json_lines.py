@@ -59,6 +59,16 @@ def test_damaged_lines_are_dropped_and_counted(tmp_path: Path, rows: int | None)
         Interactions.read(tmp_path / "log.jsonl", strict=True)
 
 
+def test_half_a_character_is_no_text(tmp_path: Path) -> None:
+    """A name with one cannot be printed, not even in an error."""
+    (tmp_path / "log.jsonl").write_text(lines(ROWS[:3]) + '\n{"us\\ud800er": 1, "asin": "x"}\n')
+    log = Interactions.read(tmp_path / "log.jsonl")
+    assert log.report is not None and log.report.dropped == {"ragged row": 1}
+    (tmp_path / "log.jsonl").write_text('{"us\\ud800er": 1, "asin": "x"}\n')
+    with pytest.raises(DataError, match="no JSON objects"):
+        Interactions.read(tmp_path / "log.jsonl")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [

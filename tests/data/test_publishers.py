@@ -140,10 +140,19 @@ def test_netflix_ragged_and_broken(tmp_path: Path) -> None:
     for content, says in (
         (b"5,3,2005-01-01\n", "before any film"),
         (b"1:\nfive,3,2005-01-01\n", "something else"),
+        (b"99999999999:\n5,3,2005-01-01\n", "a film of 11 digits"),
     ):
         with pytest.raises(DataError, match=says):
             Interactions.read(folder(tmp_path / "b", {"combined_data_1.txt": content}))
     assert publishers.COLUMNS == ("user", "item", "rating", "date")
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_ragged_netflix_row_that_is_no_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    broken = b"1:\n5,3,2005-01-01\n6,3\xff\n7,\xc3,2,2\n7,3,2005-01-01\n"
+    log = Interactions.read(folder(tmp_path, {"combined_data_1.txt": broken}) / "combined_data_1.txt")
+    assert log.report is not None and log.report.dropped == {"ragged row": 2}
+    assert log.users.ids.to_pylist() == [5, 7] and capfd.readouterr().err == ""
 
 
 # ---- hostile archives -------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -200,3 +202,14 @@ def test_entities_in_titles_of_the_log(tmp_path: Path) -> None:
     log = Interactions.read(tmp_path / "log.csv")
     assert log.item_info is not None
     assert log.item_info.to_pydict() == {"title": ["Tom & Jerry", ""], "genres": ["A's", ""]}
+
+
+def test_a_process_ends_after_a_large_file_that_is_broken_at_its_end(tmp_path: Path) -> None:
+    """pyarrow's threads still counted ragged rows when Python ended, which then hung or was aborted."""
+    file = tmp_path / "ratings.csv"
+    file.write_bytes(
+        ("user,item\n" + "1,2\n" + "ä,b\n" * 3_000_000 + "ä,b,c\n" * 3_000_000).encode() + b"\xc3"
+    )
+    code = "import sys; from infrec.data import Interactions; Interactions.read(sys.argv[1])"
+    ran = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 1 and "DataError: ratings.csv has bytes that are no utf-8 text" in ran.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
@@ -113,13 +112,14 @@ class JsonLinesSource(Source):
         """pyarrow's own parse; blank lines are none."""
         options = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
         reading = pajson.ReadOptions(block_size=max(1 << 20, min(len(chunk), 8 << 20)))
-        return pajson.read_json(io.BytesIO(chunk), reading, options).select(schema.names)
+        return pajson.read_json(pa.BufferReader(chunk), reading, options).select(schema.names)
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
     """A line's JSON object; None where it is none."""
     try:
         value = json.loads(line)
+        json.dumps(value, ensure_ascii=False).encode()  # halves of characters are no text
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -5,7 +5,6 @@ Netflix prize files: 100 million lines, parsed in chunks with no Python loop ove
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -184,6 +183,10 @@ def _parse(lines: bytes, film: int | None) -> tuple[pa.RecordBatch, int | None, 
             films.append(film)
             counts.append(piece.count(b"\n") + (not piece.endswith(b"\n")))
         if match is not None:
+            if len(match[1]) > 9:
+                raise DataError(
+                    f"a Netflix file names a film of {len(match[1])} digits; expected nine: get it again."
+                )
             film, at = int(match[1]), match.end()
     item = np.repeat(np.array(films, np.int32), counts)
     table, bad = _csv(b"".join(pieces))
@@ -208,9 +211,11 @@ def _csv(data: bytes) -> tuple[pa.Table, list[int]]:
     names = ["user", "rating", "date"]
     if not data:
         return _SCHEMA.empty_table().select(names), bad
+    if not data.isascii():  # pyarrow shows ragged rows as text: ratings have no other bytes than ASCII
+        data = data.decode("ascii", "replace").encode("ascii", "replace")
     try:
         table = pacsv.read_csv(
-            io.BytesIO(data),
+            pa.BufferReader(data),
             pacsv.ReadOptions(
                 column_names=names, use_threads=False, block_size=64 << 20
             ),  # row numbers need one thread

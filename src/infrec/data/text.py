@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
@@ -104,22 +107,30 @@ class TextSource(Source):
     def tables(
         self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[tuple[pa.Table, int]]:
-        skipped = _Skipped()
+        skipped, reader = _Skipped(), None
         stream, seen = self._stream()
         stream, options = self._prepared(stream, columns, plain, skipped)
         try:
             if rows is None:
                 table = pacsv.read_csv(stream, *options)
+                stream.close()
                 self._keep_encoding(seen)
                 yield table, skipped.since_asked()
                 return
             with pacsv.open_csv(stream, *options) as reader:
                 for table in grouped(reader, rows):
                     yield table, skipped.since_asked()
-        except (pa.ArrowInvalid, OSError, EOFError, UnicodeError) as error:
-            raise explain(error, self.name) from None
-        finally:
+        except BaseException as error:
+            shared = [weakref.ref(skipped), weakref.ref(stream)]
+            skipped.stopped = True
             stream.close()
+            clear_frames(error.__traceback__)
+            del skipped, stream, options, reader
+            _wait_until_dropped(shared)
+            if isinstance(error, (pa.ArrowInvalid, OSError, EOFError, UnicodeError)):
+                raise explain(error, self.name) from None
+            raise
+        stream.close()
         self._keep_encoding(seen)
         if left := skipped.since_asked():
             yield pa.table({column: pa.array([], pa.string()) for column in columns}), left
@@ -165,8 +176,11 @@ class _Skipped:
 
     def __init__(self) -> None:
         self._count = 0
+        self.stopped = False  # nobody asks any more: each block ends at its next such row
 
     def __call__(self, row: Any) -> str:
+        if self.stopped:
+            return "error"
         self._count += (row.text or "").rstrip("\n").count("\n") + 1  # an open quote swallows lines
         return "skip"
 
@@ -174,6 +188,14 @@ class _Skipped:
         """How many since the last time."""
         count, self._count = self._count, 0
         return count
+
+
+def _wait_until_dropped(shared: Sequence[weakref.ref[Any]], seconds: float = 60) -> None:
+    """Until pyarrow's threads have let go of what they call: after a failure they go on with the blocks that
+    were read, and a process that ends meanwhile hangs or is aborted."""
+    ends = time.monotonic() + seconds
+    while any(reference() is not None for reference in shared) and time.monotonic() < ends:
+        time.sleep(0.001)
 
 
 def _first_lines(head: bytes, whole: bool, name: str) -> tuple[int, list[str]]:

@@ -69,6 +69,28 @@ def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
         assert page.js(outside) == [], name
 
 
+def test_nothing_moves_once_there_is_a_list(page: Page) -> None:
+    """On a narrow screen picks stand above the lists, and names that came later pushed these down."""
+    page.emulate(width=360, height=740)
+    page.js(
+        """(() => {
+          const honest = window.fetch;
+          const later = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+          window.fetch = async (path, ...rest) => {
+            if (path.startsWith("v1/items")) await later(400);
+            return honest(path, ...rest);
+          };
+        })()"""
+    )
+    page.show("&".join(f"like={n}" for n in range(60, 72)))
+    page.wait(READY)
+    names = page.texts("#picks-list .name")
+    assert len(names) == 12 and not any(name.isdigit() for name in names)
+    top = page.js("document.querySelector('.rec').getBoundingClientRect().top + scrollY")
+    page.js("new Promise((done) => setTimeout(done, 900))")
+    assert page.js("document.querySelector('.rec').getBoundingClientRect().top + scrollY") == top
+
+
 def test_search_on_a_phone(page: Page) -> None:
     page.emulate(width=360, height=640)
     page.click("#search")

@@ -84,7 +84,9 @@ async function recommend() {
   pair.forEach((_, at) => lists[at].showWaiting());
   area.setAttribute("aria-busy", "true");
   try {
-    const answers = await Promise.all(pair.map((model) => ask(model, question, mine.signal)));
+    // Picks get their names before there is a list: a longer name would move what is being pressed below it.
+    const [, ...answers] = await Promise.all([namePicks(), ...pair.map((model) => ask(model, question, mine.signal))]);
+    if (mine.signal.aborted) return;
     showAnswers(pair, answers, question);
     shown = key;
     await noticeReload(pair, answers);
@@ -272,15 +274,14 @@ async function render() {
   if (!models.length) return;
   if (view === "summary") return summary.show();
   showControls();
-  const empty = !asked();
-  if (empty) {
+  if (!asked()) {
     forget();
     lists.forEach((list) => list.clear());
     byId("notice").hidden = true;
   }
   picksShown();
   try {
-    await Promise.all([empty ? showWall() : recommend(), namePicks()]);
+    await (asked() ? recommend() : showWall());
   } catch (failure) {
     complain("notice", failure);
   }
