@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.data.interactions import InteractionsLike
+    from infrec.kernels.scores_gpu import ScoresThere
 
 logger = logging.getLogger(__name__)
 NEGATIVES = 50
@@ -163,7 +164,7 @@ def evaluate(
         stop = min(n, start + step)
         context = tally.train[start:stop].maximum(tally.val[start:stop])
         rows = np.arange(start, stop) if people is None else people[start:stop]
-        scores = np.asarray(model.score(context, users=split.train.users.take(rows)))
+        scores = _scores(model, context, split.train.users.take(rows), step)
         if scores.shape != (stop - start, split.train.n_items):
             raise ConfigError(
                 f"the model returned scores of shape {scores.shape}; expected {stop - start} users × "
@@ -288,6 +289,33 @@ def held_out_in(log: Interactions, split: Split) -> tuple[int, int]:
     return known, of
 
 
+@dataclass(frozen=True, eq=False)
+class _ScoresHere:
+    """Scores in main memory, with the questions of `kernels.scores_gpu.ScoresThere`."""
+
+    scores: NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.scores.shape
+
+    def top_k(self, k: int, exclude: sp.csr_array) -> NDArray[np.int64]:
+        return metrics.top_k(self.scores, k, exclude=exclude)
+
+    def at(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> NDArray[Any]:
+        return self.scores[rows, columns]
+
+    def user_auc(self, held_out: sp.csr_array, exclude: sp.csr_array) -> NDArray[np.float64]:
+        return metrics.user_auc(self.scores, held_out, exclude)
+
+
+def _scores(model: Scorer, histories: sp.csr_array, users: Any, size: int) -> _ScoresHere | ScoresThere:
+    """Scores where the model has them: a model on an accelerator leaves them there."""
+    score_there = getattr(model, "score_there", None)
+    there = None if score_there is None else score_there(histories, size)
+    return _ScoresHere(np.asarray(model.score(histories, users=users))) if there is None else there
+
+
 class _Tally:
     """Sums and per-user figures that are kept of each batch after its scores are gone."""
 
@@ -318,9 +346,9 @@ class _Tally:
         self.positive_scores: list[NDArray[Any]] = []
         self.negative_scores: list[NDArray[Any]] = []
 
-    def add(self, start: int, stop: int, scores: NDArray[Any], context: sp.csr_array) -> None:
+    def add(self, start: int, stop: int, scores: _ScoresHere | ScoresThere, context: sp.csr_array) -> None:
         held_out, users = self.held_out[start:stop], slice(start, stop)
-        top = metrics.top_k(scores, max(self.k), exclude=context)
+        top = scores.top_k(max(self.k), context)
         values = metrics.ranking_metrics(top, held_out, self.weights, k=self.k, protocol=self.protocol)
         values = {name: 100.0 * value for name, value in values.items()}
         hit_items = np.where(metrics.hits(top, held_out), top, -1)
@@ -333,14 +361,14 @@ class _Tally:
         for name, value in values.items():
             self.per_user[name][users] = value
         if not self.pooled:
-            self.user_auc[users] = metrics.user_auc(scores, held_out, context)
+            self.user_auc[users] = scores.user_auc(held_out, context)
             return
         row = np.repeat(np.arange(stop - start), np.diff(held_out.indptr))
-        self.positive_scores.append(scores[row, held_out.indices])
+        self.positive_scores.append(scores.at(row, held_out.indices))
         drawn = self.negatives.of(start, stop)
         of, place = np.nonzero(drawn >= 0)
         self.n_negatives[users] = np.count_nonzero(drawn >= 0, axis=1)
-        self.negative_scores.append(scores[of, drawn[of, place]])
+        self.negative_scores.append(scores.at(of, drawn[of, place]))
 
     def evaluation(self) -> Evaluation:
         contributions = None

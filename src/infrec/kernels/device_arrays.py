@@ -52,7 +52,7 @@ def stored_tiles(
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]]:
     """`coordinates` of each tile of rows, all of one length, so that one function is compiled for them."""
     stored = np.diff(x.indptr[np.minimum(np.arange(tiles + 1) * tile, x.shape[0])])
-    room = max(1, int(stored.max(initial=1)))
+    room = power_of_two(int(stored.max(initial=1)))
     for i in range(tiles):
         yield coordinates(x[i * tile : (i + 1) * tile], room, outside=tiles * tile)
 
@@ -79,3 +79,19 @@ def filler() -> Any:
         return out.at[rows + first, columns].set(values.astype(out.dtype), mode="drop")
 
     return jax.jit(fill, donate_argnums=0)
+
+
+def products(a: Any, b: Any) -> Any:
+    """⟨a_i, b_j⟩ in float32; rows that bfloat16 holds exactly are multiplied in it."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    if a.dtype == b.dtype == jnp.bfloat16:
+        return jnp.matmul(a, b.T, preferred_element_type=jnp.float32)
+    a, b = a.astype(jnp.float32), b.astype(jnp.float32)
+    return jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
+
+
+def power_of_two(count: int) -> int:
+    """The next power of two: lengths that vary are filled up to it, so that few functions are compiled."""
+    return 1 << max(0, count - 1).bit_length()

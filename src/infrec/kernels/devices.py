@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import machine
-from infrec.kernels import gram, nystrom, nystrom_gpu, ridge, ridge_gpu
+from infrec.kernels import gram, nystrom, nystrom_gpu, ridge, ridge_gpu, scores_gpu
 from infrec.kernels.device_arrays import compiled
 
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin", "libtpu")
@@ -92,6 +92,22 @@ def nystrom_features(rows: sp.csr_array, kernel: gram.Kernel, dtype: str) -> nys
     return (nystrom_gpu.DeviceFeatures if there else nystrom.Features).of(rows, kernel, dtype=dtype)
 
 
+def kernel_scorer(
+    x: sp.csr_array, kernel: gram.Kernel, alpha: NDArray[Any], size: int
+) -> scores_gpu.KernelScorer | None:
+    """Θ(histories, X) α on an accelerator; None where there is none, or no room.
+
+    Args:
+        x: X, the rows that histories are compared with.
+        kernel: Θ.
+        alpha: α, one row for each of X.
+        size: Histories at a time.
+    """
+    n, items = alpha.shape
+    there = use_accelerator(n, str(alpha.dtype)) and has_room(scores_gpu.KernelScorer.needs(n, items, size))
+    return scores_gpu.KernelScorer(x, kernel, alpha) if there else None
+
+
 def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """a @ b of large float32 matrices."""
     return np.array(_product()(a, b)) if _multiply_on_accelerator(a, b) else a @ b
@@ -160,6 +176,13 @@ def _product() -> Callable[..., Any]:
         return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
     return compiled(of)
+
+
+def put(array: NDArray[Any]) -> Any:
+    """The array on the accelerator."""
+    import jax
+
+    return jax.device_put(array)
 
 
 def has_room(needed: int) -> bool:

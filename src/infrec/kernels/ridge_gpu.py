@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.kernels import gram, ridge
-from infrec.kernels.device_arrays import compiled, dense_rows, stored_tiles
+from infrec.kernels.device_arrays import compiled, dense_rows, products, stored_tiles
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -207,10 +207,10 @@ def _kernel_step(t: int, kernel: gram.Kernel) -> Callable[..., Any]:
         d, mine, own, real = x.shape[1], strip(x, i), strip(norms, i), i * t + jnp.arange(t) < n
 
         def between(j: Any) -> Any:
-            value = kernel.from_gram(_products(mine, strip(x, j)), own, strip(norms, j), d=d)
+            value = kernel.from_gram(products(mine, strip(x, j)), own, strip(norms, j), d=d)
             return jnp.where(real[:, None] & (j * t + jnp.arange(t) < n)[None, :], value, 0.0)
 
-        on_it = kernel.matrix(_products(mine, mine), own, d=d)
+        on_it = kernel.matrix(products(mine, mine), own, d=d)
         on_it = jnp.where(real[:, None] & real[None, :], on_it, jnp.eye(t))
         diagonal = lax.dynamic_update_index_in_dim(diagonal, on_it, i, 0)
         return lax.fori_loop(
@@ -223,20 +223,9 @@ def _kernel_step(t: int, kernel: gram.Kernel) -> Callable[..., Any]:
 @cache
 def _between_step(kernel: gram.Kernel) -> Callable[..., Any]:
     def between(x: Any, norms: Any, others: Any, own: Any) -> Any:
-        return kernel.from_gram(_products(x, others), norms, own, d=x.shape[1])
+        return kernel.from_gram(products(x, others), norms, own, d=x.shape[1])
 
     return compiled(between)
-
-
-def _products(a: Any, b: Any) -> Any:
-    """⟨a_i, b_j⟩ in float32; rows that bfloat16 holds exactly are multiplied in it."""
-    import jax.numpy as jnp
-    from jax import lax
-
-    if a.dtype == b.dtype == jnp.bfloat16:
-        return jnp.matmul(a, b.T, preferred_element_type=jnp.float32)
-    a, b = a.astype(jnp.float32), b.astype(jnp.float32)
-    return jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
 
 
 @cache

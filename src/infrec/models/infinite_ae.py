@@ -36,6 +36,7 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge
 from infrec.kernels.collectives import Team
+from infrec.kernels.scores_gpu import KernelScorer, ScoresThere
 from infrec.models import infinite_ae_update
 from infrec.models.base import Fitted, State
 from infrec.models.centres import choose
@@ -150,6 +151,7 @@ class InfiniteAE(Explainable):
         super().__init__(*args, centres=centres, **settings)
         self._given = given
         self._kernel_rows: dict[bytes, NDArray[Any]] | None = None  # while λ is chosen: all ask for them
+        self._there: tuple[InfiniteAEState, KernelScorer] | None = None
 
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
@@ -253,6 +255,25 @@ class InfiniteAE(Explainable):
         if not self.is_interpolating:
             scores -= self.alpha.dtype.type(self.state.shift) * self.alpha[rows]
         return scores
+
+    def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
+        scores = self.block_there(histories, size)
+        return None if scores is None else ScoresThere(scores, histories.shape[0])
+
+    def block_there(self, histories: sp.csr_array, size: int) -> Any:
+        """A block of scores on the accelerator, padded to `size` rows; None where that cannot be.
+
+        Args:
+            histories: CSR rows over the model's items.
+            size: Rows of the block.
+        """
+        if self._there is None or self._there[0] is not self.state:
+            alpha = self.alpha  # solved, if it was not
+            scorer = devices.kernel_scorer(self.state.centres.matrix, self.settings.kernel, alpha, size)
+            if scorer is None:
+                return None
+            self._there = self.state, scorer
+        return self._there[1].scores(sp.csr_array(histories, dtype=np.float32), size)
 
     def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
         """Training users with the history of the log need no kernel."""

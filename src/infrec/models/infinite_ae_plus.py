@@ -26,7 +26,8 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import SolveError
-from infrec.kernels import devices, gram, nystrom, ridge
+from infrec.kernels import devices, gram, nystrom, ridge, scores_gpu
+from infrec.kernels.scores_gpu import ScoresThere
 from infrec.models import centres
 from infrec.models.base import Fitted, State
 from infrec.models.explanation import Contributions, Explainable
@@ -368,6 +369,20 @@ class InfiniteAEPlus(Explainable):
         if self.state.shift and known is not None and gram.are_rows(histories, self.log.matrix, known):
             return self.fitted_scores(known)
         return self._score(histories)
+
+    def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
+        state, rows = self.state, self._linear_rows(histories)
+        beside = 4 * sum(part.size for part in (state.low_pass, state.weights) if part is not None)
+        if not devices.use_accelerator(state.core.centres.n_users, "float32") or not devices.has_room(beside):
+            return None
+        scores = state.core.block_there(self._weighted(histories), size)
+        if scores is None:
+            return None
+        if state.low_pass is not None:
+            scores = scores_gpu.add_through(scores, rows, *state.low_pass.there)
+        if state.weights is not None:
+            scores = scores_gpu.add_between(scores, rows, *state.weights.there)
+        return ScoresThere(scores, histories.shape[0])
 
     @property
     def centres(self) -> Interactions:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from infrec.errors import SolveError
 from infrec.kernels import devices
-from infrec.kernels.device_arrays import compiled, coordinates
+from infrec.kernels.device_arrays import compiled, coordinates, power_of_two
 from infrec.kernels.gram import Kernel
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
@@ -58,12 +58,12 @@ class DeviceTrial(Trial):
         )
         self._asked = sp.csr_array(sp.vstack([self._judges, self.matrix[self.sample]], format="csr"))
         self._do = _functions(len(self.sample))
-        stored = coordinates(self._asked, _power(self._asked.nnz), outside=self._asked.shape[0])
+        stored = coordinates(self._asked, power_of_two(self._asked.nnz), outside=self._asked.shape[0])
         self._histories, self._seen = self._do.lay_out(*stored, self._asked.shape)
         own = np.pad(self.rows, (0, count - len(self.rows))) if self.context is None else self.rows[:0]
         self._at = np.concatenate([own, self.sample])
         self._owner = np.repeat(np.arange(len(self.rows)), np.diff(self.held.indptr))
-        more = (0, max(_PAIRS, _power(self.held.nnz)) - self.held.nnz)
+        more = (0, max(_PAIRS, power_of_two(self.held.nnz)) - self.held.nnz)
         pairs = (np.pad(each.astype(np.int32), more) for each in (self._owner, self.held.indices))
         self._pairs = tuple(jax.device_put(each.reshape(-1, _PAIRS)) for each in pairs)
         self._item_ridge: TiledItemRidge | None = None
@@ -196,8 +196,3 @@ def _functions(sample: int) -> SimpleNamespace:
         between=compiled(between),
         rank=compiled(rank),
     )
-
-
-def _power(count: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, count - 1).bit_length()

@@ -180,9 +180,19 @@ class ItemWeights:
     columns: NDArray[np.integer]
     matrix: NDArray[np.float32]
 
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.matrix.size
+
     def times(self, rows: sp.csr_array) -> NDArray[np.float32]:
         """The scores of histories."""
         return self._spread(gram.sparse_times(_columns_of(rows, self.columns), self.matrix), rows.shape[1])
+
+    @cached_property
+    def there(self) -> tuple[Any, Any]:
+        """The columns and the weights on the device."""
+        return devices.put(self.columns), devices.put(self.matrix)
 
     def times_expected(self, scores: NDArray[Any]) -> NDArray[np.float32]:
         """The scores of what is expected of people."""
@@ -234,6 +244,11 @@ class LowPass:
     into: NDArray[np.float32]
     back: NDArray[np.float32]
 
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return self.into.size + self.back.size
+
     @classmethod
     def of(cls, matrix: sp.csr_array, scales: Scales) -> Self:
         vectors = spectral.leading_vectors(matrix)
@@ -243,6 +258,11 @@ class LowPass:
     @cached_property
     def _resident_back(self) -> devices.ResidentMatrix:
         return devices.ResidentMatrix(self.back)
+
+    @cached_property
+    def there(self) -> tuple[Any, Any]:
+        """Both factors on the device."""
+        return devices.put(self.into), devices.put(self.back)
 
     def times(self, rows: sp.csr_array) -> NDArray[np.float32]:
         """The filtered rows."""

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,9 @@ from infrec.errors import DataError
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hit_rate_at, hits, top_k
 from infrec.randomness import generator
+
+if TYPE_CHECKING:
+    from infrec.kernels.scores_gpu import ScoresThere
 
 Metric = Literal["HR", "NDCG", "both"]
 
@@ -60,6 +63,15 @@ class Scorer(ABC):
                 where the model was trained on a summary or a sample, whose users are not the ones asked
                 about.
         """
+
+    def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
+        """Scores that stay on an accelerator; None where there is none, or the model has no way to it.
+
+        Args:
+            histories: CSR rows over the model's items, at most `size`.
+            size: Rows of every block, which is filled up to it.
+        """
+        return None
 
 
 Judge = Callable[[Any], float]  # from a fitted model to its quality in percent

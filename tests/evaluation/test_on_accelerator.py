@@ -1,0 +1,79 @@
+"""An evaluation whose scores stay on an accelerator gives the figures of one in main memory.
+
+JAX's CPU backend stands in for the accelerator. Two scores that nearly tie may change places: one user of 120
+has a hit more or less, at most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infrec.data import Interactions
+from infrec.evaluation import evaluate
+from infrec.kernels import devices
+from infrec.kernels.scores_gpu import ScoresThere
+from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, two_sides
+from infrec.models.base import Recommender
+from infrec.models.infinite_ae_plus import LADDERS
+from infrec.splits import Split, holdout
+
+
+@pytest.fixture
+def split(small_log: Interactions) -> Split:
+    return holdout(small_log, seed=3)
+
+
+def accelerator(patch: pytest.MonkeyPatch, free: int | None = None) -> list[tuple[int, int]]:
+    """One that is worth it from 20 rows on; the shapes of the blocks of scores that were left there."""
+    blocks: list[tuple[int, int]] = []
+    made = ScoresThere.__init__
+
+    def watched(self: ScoresThere, scores: Any, count: int) -> None:
+        made(self, scores, count)
+        blocks.append(scores.shape)
+
+    patch.setattr(devices, "device", lambda: "an accelerator")
+    patch.setattr(devices, "_WORTH_IT", 20)
+    patch.setattr(devices, "device_memory", lambda: free)
+    patch.setattr(ScoresThere, "__init__", watched)
+    return blocks
+
+
+MODELS = {
+    "infinite-ae": lambda: InfiniteAE(reg=3),
+    "few centres": lambda: InfiniteAE(reg=3, solver="nystrom", centres=40),
+    "plus": lambda: InfiniteAEPlus(**LADDERS.start),
+    "users": lambda: InfiniteAEPlus(**LADDERS.start | {"low_pass_weight": 0, "item_weight": 0}),
+}
+
+
+@pytest.mark.parametrize("protocol", ["paper-code", "textbook", "graph"])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_figures_are_the_same(
+    split: Split, monkeypatch: pytest.MonkeyPatch, name: str, protocol: str
+) -> None:
+    monkeypatch.setattr(two_sides, "MOST_COMPARED", 50)  # of 60 items
+    model: Recommender = MODELS[name]().fit(split.train)
+    here = evaluate(model, split, protocol=protocol, intervals=False)
+    blocks = accelerator(monkeypatch)
+    there = evaluate(model, split, protocol=protocol, intervals=False, batch=50)
+    assert blocks == [(50, 60)] * -(-here.n_users // 50)
+    for metric, values in here.per_user.items():
+        assert np.isclose(there.per_user[metric], values, atol=1e-6).mean() > 0.97, metric
+    assert there.metrics["AUC"] == pytest.approx(here.metrics["AUC"], abs=1e-4)
+
+
+def test_what_has_no_room_or_no_way_there_stays(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    plus = InfiniteAEPlus(**LADDERS.start)
+    models = [InfiniteAE(reg=3), InfiniteAE(reg=3, dtype="float64"), plus, EASE(10)]
+    fitted = [model.fit(split.train) for model in models]
+    expected = [evaluate(model, split, intervals=False).metrics for model in fitted]
+    blocks = accelerator(monkeypatch, free=10_000)
+    assert [evaluate(model, split, intervals=False).metrics for model in fitted] == expected
+    monkeypatch.setattr(devices, "device_memory", lambda: None)
+    for model in (fitted[1], fitted[3]):
+        evaluate(model, split, intervals=False)
+    assert not blocks
