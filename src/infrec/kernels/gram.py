@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from infrec.machine import in_parallel
+from infrec.machine import cores, in_parallel
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -132,7 +132,7 @@ def kernel_matrix(
         np.matmul(x.toarray(), y.toarray().T, out=out)
         step = max(1, _CACHE_BYTES // (out.itemsize * max(1, out.shape[1])))
     else:
-        step = _width(d, dtype)
+        step = block_width(d, dtype, out.shape[1] if full_y else out.shape[0])
     block = strip if by_blas else columns if full_y else rows
     in_parallel(block, range(0, out.shape[1] if block is columns else out.shape[0], step))
     if symmetric:
@@ -212,7 +212,7 @@ def times_sparse(dense: Float[np.ndarray, "n m"], sparse: sp.csr_array) -> Float
     # column of `sparse`) stays in the cache.
     turned = sp.csc_array(sparse.T, dtype=dense.dtype)
     result = np.empty((dense.shape[0], sparse.shape[1]), dense.dtype)
-    step = _width(sparse.shape[1], dense.dtype)
+    step = block_width(sparse.shape[1], dense.dtype, dense.shape[0])
 
     def block(start: int) -> None:
         rows = slice(start, start + step)
@@ -226,7 +226,7 @@ def sparse_times(sparse: sp.csr_array, dense: Float[np.ndarray, "n m"]) -> Float
     """sparse @ dense, in blocks of columns."""
     left = sp.csr_array(sparse, dtype=dense.dtype)
     result = np.empty((sparse.shape[0], dense.shape[1]), dense.dtype)
-    step = _width(sparse.shape[1], dense.dtype)
+    step = block_width(sparse.shape[1], dense.dtype, dense.shape[1])
 
     def block(start: int) -> None:
         columns = slice(start, start + step)
@@ -259,6 +259,10 @@ def mirror(a: Float[np.ndarray, "n n"]) -> None:
     in_parallel(block, range(0, n, step))
 
 
-def _width(d: int, dtype: np.dtype[Any]) -> int:
-    """How many dense rows of length d fit in the cache; a few at least, or the inner loop is too short."""
-    return int(np.clip(_CACHE_BYTES // (dtype.itemsize * max(d, 1)), 16, 256))
+def block_width(d: int, dtype: np.dtype[Any], rows: int, cache: int = _CACHE_BYTES) -> int:
+    """How many dense rows of length d fit in the cache; a few at least, or the inner loop is too short.
+
+    Many cores together hold an eighth of all rows: what they work on is small beside the result.
+    """
+    fit = cache // (dtype.itemsize * max(d, 1))
+    return int(np.clip(fit if rows <= 256 else min(fit, rows // (8 * cores())), 16, 256))

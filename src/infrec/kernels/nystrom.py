@@ -238,7 +238,7 @@ class Sums:
 def _add_products(out: NDArray[Any], z: NDArray[Any], y: sp.csr_array, sign: int) -> None:
     """out += sign · ZᵀY, some centres at a time, whose columns stay in a core's cache."""
     by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
-    step = int(np.clip((1 << 19) // max(1, y.shape[1]), 16, 256))
+    step = gram.block_width(y.shape[1], z.dtype, len(z), cache=z.itemsize << 19)
 
     def some_centres(start: int) -> None:
         some = slice(start, start + step)
