@@ -20,15 +20,17 @@ from infrec.data import Interactions
 from infrec.data.synthetic import generate
 from infrec.distillation import batches, distill, leave_one_out, objective
 from infrec.distillation.batches import UserBatches
-from infrec.distillation.leave_one_out import LeaveOneOutTargets
+from infrec.distillation.leave_one_out import LeaveOneOutTargets, UserModel
 from infrec.distillation.objective import Form
 from infrec.distillation.settings import DistillSettings
 from infrec.errors import ConfigError, SolveError
+from infrec.kernels import kernel_of
 from infrec.models import EASE
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 RNG = np.random.default_rng(3)
+KERNEL = kernel_of(1)
 
 
 def _matrix(n: int = 40, d: int = 17, share: float = 0.3) -> sp.csr_array:
@@ -131,6 +133,57 @@ def test_unpopular_items_and_users_beyond_the_limits(monkeypatch):
     assert np.isfinite(scores).all()
 
 
+def _kernel_ridge(x: np.ndarray, users: np.ndarray, weight: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """∞-AE fitted on some users, asked for a row: in float64, standardised."""
+    k = KERNEL.matrix(x @ x.T, (x * x).sum(1), d=x.shape[1])
+    added = leave_one_out.USER_REG * np.diag(k).mean()
+    some = x[users]
+    k = k[np.ix_(users, users)] + np.diag(added / weight[users])
+    between = KERNEL.from_gram(of @ some.T, (of * of).sum(1), (some * some).sum(1), d=x.shape[1])
+    scores = between @ np.linalg.solve(k, some)
+    return (scores - scores.mean(1, keepdims=True)) / scores.std(1, keepdims=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_model_of_users_is_that_of_all_others(weighted):
+    x = _matrix()
+    dense = x.toarray().astype(np.float64)
+    weight = (0.5 + RNG.random(40)).astype(np.float32) if weighted else np.ones(40, np.float32)
+    model = UserModel.fit(x, KERNEL, weight, RNG)
+    found = model.scores(x, np.arange(40))
+    for user in range(40):
+        others = np.delete(np.arange(40), user)
+        wanted = _kernel_ridge(dense, others, weight.astype(np.float64), dense[[user]])
+        np.testing.assert_allclose(found[[user]], wanted, atol=2e-3)
+
+
+def test_users_beyond_the_centres_are_scored_by_them(monkeypatch):
+    monkeypatch.setattr(leave_one_out, "MOST_CENTRES", 25)
+    x = _matrix()
+    model = UserModel.fit(x, KERNEL, np.ones(40, np.float32), RNG)
+    inside = np.flatnonzero(model.place >= 0)
+    outside = np.flatnonzero(model.place < 0)
+    assert (len(inside), len(outside)) == (25, 15)
+    k = KERNEL.matrix((x @ x.T).toarray(), np.asarray(x.multiply(x).sum(1)).ravel(), d=17)
+    added = leave_one_out.USER_REG * np.diag(k)[inside].mean()
+    scores = k[np.ix_(outside, inside)] @ np.linalg.solve(
+        k[np.ix_(inside, inside)] + added * np.eye(25), x[inside].toarray()
+    )
+    wanted = (scores - scores.mean(1, keepdims=True)) / scores.std(1, keepdims=True)
+    found = model.scores(x, np.arange(40))
+    np.testing.assert_allclose(found[outside], wanted, atol=2e-3)
+    np.testing.assert_allclose(found[inside], model.scores(x, inside), atol=1e-5)
+
+
+def test_two_models_have_the_same_say():
+    x, who = _matrix(), np.arange(3, 30)
+    both = LeaveOneOutTargets.fit(x, kernel=KERNEL)
+    assert both.users is not None
+    mean = LeaveOneOutTargets.fit(x).scores(x, who) + both.users.scores(x, who)
+    wanted = (mean - mean.mean(1, keepdims=True)) / mean.std(1, keepdims=True)
+    np.testing.assert_allclose(both.scores(x, who), wanted, atol=1e-4)
+
+
 def test_settings_are_those_under_which_others_predict_best():
     log = generate(150, 40, 2500, seed=5)
     x = log.matrix.toarray().astype(np.float64)
@@ -181,6 +234,17 @@ def test_where_it_is_the_default_and_where_it_is_refused():
     assert DistillSettings.of("discrete", loss="binary").targets == "own"
     with pytest.raises(ConfigError, match="expected loss=standardised"):
         DistillSettings.of("published", targets="others")
+
+
+def test_who_predicts_on_logs_of_which_size():
+    sparse = {"n_users": 2_000, "n_items": 7_000, "interactions": 75_000}
+    short = {"n_users": 3_000, "n_items": 1_000, "interactions": 6_000}
+    dense = {"n_users": 6_000, "n_items": 3_000, "interactions": 800_000}
+    assert DistillSettings.of("weighted").resolved(**sparse).others == "both"
+    assert DistillSettings.of("weighted").resolved(**dense).others == "items"
+    assert DistillSettings.of("weighted").resolved(**short).others == "items"
+    assert DistillSettings.of("weighted", others="items").resolved(**sparse).others == "items"
+    assert DistillSettings.of("discrete").resolved(**sparse).others == "items"
 
 
 def test_targets_change_the_summary(small_log):

@@ -27,7 +27,8 @@ WhatArgument = Annotated[
         "WHAT",
         "table1, sample-efficiency, transfer-ease, transfer-mvae, noise-samplers, "
         "noise-infinite-ae, depth, cold, ablation, selection, statistics, augmentation, "
-        "deanonymise-noise, deanonymise-reveal, leakage, continual, continual-periods, or all.",
+        "deanonymise-noise, deanonymise-reveal, leakage, continual, continual-periods, bytes, transfer, "
+        "or all.",
     ),
 ]
 DatasetOption = Annotated[

@@ -9,6 +9,12 @@ item model (EASE: a ridge regression in which no item explains itself) that was 
 This is exact (Sherman–Morrison takes u out of P), so one inverse serves everybody. The targets are
 softmax(β z), z the standardised scores; λ and β are those under which people's own items are most likely by
 what all others say, which needs no validation data; β at most the loss's own, whose softmax could not follow.
+
+On a sparse log two models know more than one, so there z is the mean of its scores and those of a model of
+users (∞-AE: a ridge regression between users, under the kernel Θ), each standardised, and then standardised
+again. Leaving a user out of it is exact too, and one inverse serves everybody here as well:
+
+    P = (Θ(X, X) + λ m I)⁻¹     s_u = x_u − (P X)_u / P_uu
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ import scipy.sparse as sp
 
 from infrec import machine
 from infrec.errors import SolveError
-from infrec.kernels import devices, gram, ridge
+from infrec.kernels import Kernel, devices, gram, ridge
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 
@@ -36,17 +42,61 @@ MOST_ITEMS = 20_000  # the most popular ones have a model; the others, of which 
 MOST_USERS = 50_000  # of whom the model is fitted
 TRIED_ITEMS, TRIED_USERS = 4_096, 1_000  # on which λ is chosen
 COLUMNS = 2_048
+USER_REG = 0.05  # λ of the model of users, of the mean of the kernel's diagonal
+MOST_CENTRES = 4_096  # users that are in it; it scores the others as it finds them
+
+
+@dataclass(frozen=True, eq=False)
+class UserModel:
+    """∞-AE on all users, each of whom can be left out of it."""
+
+    kernel: Kernel
+    centres: gram.Centres
+    inverse: NDArray[np.float32]  # P
+    place: NDArray[np.int64]  # of each user among the centres; −1 where the user is none
+
+    @classmethod
+    def fit(
+        cls, train: sp.csr_array, kernel: Kernel, weight: NDArray[np.float32], rng: np.random.Generator
+    ) -> Self:
+        """The model of these users, or of `MOST_CENTRES` of them; one of weight w counts w times."""
+        chosen = np.flatnonzero(weight > 0)
+        chosen = np.sort(rng.permutation(chosen)[:MOST_CENTRES])
+        rows = sp.csr_array(train[chosen], dtype=np.float32)
+        k = gram.kernel_matrix(kernel, rows)
+        diagonal = np.diagonal(k).copy()
+        added = USER_REG * float(diagonal.mean(dtype=np.float64))
+        np.fill_diagonal(k, diagonal + np.float32(added) * (1 / weight[chosen] - 1))
+        place = np.full(train.shape[0], -1)
+        place[chosen] = np.arange(len(chosen))
+        inverse = ridge.factorise(k, reg=added, scale="absolute", work=k).inverse()
+        return cls(kernel, gram.Centres.of(rows), inverse, place)
+
+    def scores(self, train: sp.csr_array, users: NDArray[np.integer]) -> NDArray[np.float32]:
+        """[users, items]: scores by the model without the user, standardised within each user."""
+        mine = sp.csr_array(train[users], dtype=np.float32)
+        at = self.place[users]
+        inside = at >= 0
+        left = np.empty((len(users), len(self.inverse)), np.float32)
+        left[inside] = self.inverse[at[inside]]
+        left[inside] /= -np.diagonal(self.inverse)[at[inside], None]
+        if not inside.all():
+            left[~inside] = self.centres.kernel_rows(self.kernel, sp.csr_array(mine[~inside])) @ self.inverse
+        scores = gram.times_sparse(left, self.centres.rows)
+        scores[inside] += mine[inside].toarray()
+        return _standardised(scores)
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOutTargets:
-    """The item model of all users, and how to leave one of them out of it."""
+    """The item model of all users, and how to leave one of them out of it; beside it, a model of users."""
 
     inverse: NDArray[np.float32]  # P over the items that have a model
     items: NDArray[np.int64]  # which they are
     weight: NDArray[np.float32]  # with which each user is in it
     reg: float
     sharpness: float = 1.0  # β
+    users: UserModel | None = None
 
     @classmethod
     def fit(
@@ -55,10 +105,20 @@ class LeaveOneOutTargets:
         *,
         sharpness: float = 1.0,
         weights: NDArray[np.float32] | None = None,
+        kernel: Kernel | None = None,
         seed: int = 42,
         progress: Progress = silent,
     ) -> Self:
-        """The model of these users; sharpness: the largest β; weights: how much each user counts."""
+        """The model of these users.
+
+        Args:
+            train: Their log.
+            sharpness: The largest β.
+            weights: How much each user counts.
+            kernel: Θ of the model of users; None: the model of items is enough.
+            seed: Seed of everything random.
+            progress: Called as λ is chosen.
+        """
         rng = generator(seed, "others")
         weight = np.ones(train.shape[0], np.float32) if weights is None else weights.copy()
         if train.shape[0] > MOST_USERS:
@@ -78,7 +138,8 @@ class LeaveOneOutTargets:
         try:
             reg, beta = cls._chosen(train[known], weight[known], tried, grid, betas, rng, progress)
             products = _products(sp.csr_array(train[known][:, items]), weight[known])
-            return cls(_inverse(products, reg), items, weight, reg, beta)
+            users = None if kernel is None else UserModel.fit(train, kernel, weight, rng)
+            return cls(_inverse(products, reg), items, weight, reg, beta, users)
         except SolveError as failure:
             least, most = train.data.min(), train.data.max()
             raise SolveError(
@@ -121,15 +182,16 @@ class LeaveOneOutTargets:
         scores[:, self.items] = _without_self(
             mine.toarray(), v, np.diagonal(self.inverse), self.weight[users]
         )
-        return _standardised(scores)
+        scores = _standardised(scores)
+        return scores if self.users is None else _standardised(scores + self.users.scores(train, users))
 
     def powers(self, train: sp.csr_array, users: NDArray[np.integer]) -> Any:
         """exp(β z) of each user's scores z in half precision, the largest of each user being 1.
 
-        On an accelerator the item model stays there, and so does the result.
+        On an accelerator the item model stays there, and so does the result, where it is the only one.
         """
         sharpness = np.float32(self.sharpness)
-        if devices.device() is None:
+        if devices.device() is None or self.users is not None:
             return _powers(self.scores(train, users), sharpness)
         return self.on_device(train[users].toarray().astype(np.float32), self.weight[users], sharpness)
 

@@ -15,7 +15,7 @@ from infrec import checkpoints, machine
 from infrec.checkpoints import CheckpointedLoop, fingerprint
 from infrec.distillation import batches, start
 from infrec.distillation.batches import UserBatches
-from infrec.distillation.leave_one_out import MOST_ITEMS, LeaveOneOutTargets
+from infrec.distillation.leave_one_out import MOST_CENTRES, MOST_ITEMS, LeaveOneOutTargets
 from infrec.distillation.loop import Data, Distillation, OnValidate, Track
 from infrec.distillation.settings import DistillSettings
 from infrec.kernels import device_arrays
@@ -68,6 +68,7 @@ class Run:
             train,
             sharpness=settings.sharpness or 1.0,
             weights=weights,
+            kernel=settings.kernel if settings.others == "both" else None,
             seed=settings.seed,
             progress=progress,
         )
@@ -180,7 +181,8 @@ def memory_needed(users: int, items: int, settings: DistillSettings) -> int:
 
     Twelve arrays of the summary's size (logits, their mean, Adam's two, gradients, X̂, α, …), α for every λ of
     a validation, a step's users and the validation users as bytes, and what JAX compiles. Where targets come
-    from a model of items: its products, factor and inverse, and the targets in half precision.
+    from a model of items: its products, factor and inverse, the inverse of a model of users, and the targets
+    in half precision.
 
     Args:
         users: Users of the log.
@@ -192,4 +194,5 @@ def memory_needed(users: int, items: int, settings: DistillSettings) -> int:
     needed += items * (3 * batch + min(users, 20_000)) + 240_000_000
     if settings.targets == "others":
         needed += 16 * min(items, MOST_ITEMS) ** 2 + 2 * batch * items
+        needed += 4 * min(users, MOST_CENTRES) ** 2 if settings.others == "both" else 0
     return needed

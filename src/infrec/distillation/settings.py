@@ -28,6 +28,9 @@ FINER_GRID = (1e-5, 1e-3, 0.1, 0.3, 1.0, 2.0, 5.0, 50.0)
 # Interactions below which the settings of small logs hold: they were found on logs of 6,000 to 76,000
 # interactions, the others on one of 790,000; nothing between was tried.
 SMALL_DATA = 200_000
+LONG_ROWS = (
+    10  # mean interactions of a user from which a model of users helps; below it only gives people away
+)
 SCHEDULE = {  # steps, and steps between validations, of large and of small data
     "discrete": ((200, 25), (200, 25)),
     "discrete, own targets": ((400, 50), (200, 25)),
@@ -78,6 +81,11 @@ class DistillSettings(Settings):
     )
     targets: Literal["own", "others"] = setting(
         "own", "the loss asks for a user's own items, or for what all others predict for the user"
+    )
+    others: Literal["items", "both"] | None = setting(
+        None,
+        "who says what others predict: a model of items, or also one of users; –: `both` in `weighted` on a "
+        "small log of 10 interactions a user or more",
     )
     own_share: float = setting(
         0.0, "with targets from others: the share that is the user's own items all the same", least=0, most=1
@@ -187,7 +195,7 @@ class DistillSettings(Settings):
         power = self.size_power
         if power is None:
             power = 0.5 if self.users >= FEW_USERS else 0.0
-        small = interactions < SMALL_DATA
+        small, long = interactions < SMALL_DATA, mean >= LONG_ROWS
         own = self.mode == "discrete" and self.targets == "own"
         steps, every = SCHEDULE["discrete, own targets" if own else self.mode][small]
         steps, every = self.steps or steps, self.validate_every or every
@@ -201,6 +209,7 @@ class DistillSettings(Settings):
             mass=mass,
             hidden=(0.3 if small else 0.5) if self.hidden is None else self.hidden,
             sharpness=(0.15 if small else 0.25) if self.sharpness is None else self.sharpness,
+            others=self.others or ("both" if small and long and self.mode == "weighted" else "items"),
             draws=self.draws or math.ceil(self.per_user or default_draws(mean)),
             steps=steps,
             validate_every=min(every, steps),

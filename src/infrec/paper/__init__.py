@@ -29,6 +29,8 @@ _FILES = {
     "leakage": "leakage",
     "continual": "continual",
     "continual-periods": "continual",
+    "bytes": "quality_for_bytes",
+    "transfer": "transfer",
 }
 NAMES = tuple(_FILES)
 

@@ -85,6 +85,7 @@ class Fit:
 class Cell:
     """One frozen configuration. beyond: what is measured apart from the six metrics.
 
+    `bytes`: of what the models are fitted on, as it is saved.
     `coldness`: the metrics by how cold users and items are. `statistics`: of the data; nothing is fitted.
     `leakage`: what attacks find; the release is made without a tenth of the users, who are the control.
     `noisy histories`: once more with the noise in the histories that models are asked with.

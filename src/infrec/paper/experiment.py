@@ -74,8 +74,10 @@ class Plan:
         chosen = {key: v for key, v in self.selected(dataset, model).items() if whole or key != "epochs"}
         return Fit(model, pairs(**(chosen | self.shorter(model))))
 
-    def distilled(self, users: int, mode: str = DEFAULT_MODE, noise: float = 0.0, **settings: object) -> Data:
-        """A summary of so many users."""
+    def distilled(
+        self, users: int | None, mode: str = DEFAULT_MODE, noise: float = 0.0, **settings: object
+    ) -> Data:
+        """A summary of so many users, or of as many as its other budget comes to."""
         quick = QUICK_STEPS if self.quick else {}
         return Data(DISTILLED, users, noise, pairs(**(quick | unusual({"mode": mode, **settings}))))
 

@@ -24,7 +24,7 @@ from infrec import artifacts
 from infrec.data import Interactions, Summary, Vocabulary, datasets
 from infrec.errors import InfrecError
 from infrec.metrics import co_occurrence_agreement, popularity_distance
-from infrec.paper import code, continual_strategies, deanonymise
+from infrec.paper import code, continual_strategies, deanonymise, peers
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
 from infrec.paper.noise import flip
 from infrec.paper.records import LOOK, SPLIT_SEED, Record, environment, figures, groups, plain
@@ -35,6 +35,7 @@ from infrec.splits import Split, hide, holdout, set_aside
 if TYPE_CHECKING:
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
+    from infrec.search.criterion import Candidate
 
 COLDNESS_BINS = 5
 FOLDER = "summaries"
@@ -101,6 +102,8 @@ def _measured(
     if audited and isinstance(fit_on, Summary):
         with watch("audit"):
             about["leakage"] = _audit(fit_on, inside.train, outside, progress)
+    if "bytes" in cell.beyond:
+        about["bytes"] = Summary.of(fit_on).bytes
     if "statistics" in cell.beyond:
         about |= statistics(cell.dataset)
     return about, measured
@@ -207,11 +210,14 @@ def _measure(
 
 def _fitted(
     cell: Cell, fit: Fit, split: Split, fit_on: Interactions, progress: Progress
-) -> tuple[Recommender, list[dict[str, Any]]]:
+) -> tuple[Recommender | peers.Peer, list[dict[str, Any]]]:
     """The model, its open settings chosen on validation, and what was tried."""
     from infrec import models
     from infrec.search import tune
 
+    if fit.model in peers.NAMES:
+        peer, candidates = peers.fitted(fit.model, fit_on, split, cell.seed)
+        return peer, list(map(_trial, candidates))
     settings = dict(fit.settings)
     names = models.create(fit.model).selected
     if "seed" in names and "seed" not in settings:
@@ -223,10 +229,11 @@ def _fitted(
     context = None if same else split.train.matrix
     judged = (fit_on, split.val)
     result = tune(model, judged, space=space or None, context=context, seconds=fit.search, progress=progress)
-    tried = [
-        {"settings": dict(one.settings), "score": one.score, "error": one.error} for one in result.candidates
-    ]
-    return result.model, tried
+    return result.model, list(map(_trial, result.candidates))
+
+
+def _trial(one: Candidate) -> dict[str, Any]:
+    return {"settings": dict(one.settings), "score": one.score, "error": one.error}
 
 
 def _strata(evaluation: Evaluation) -> dict[str, list[dict[str, Any]]]:

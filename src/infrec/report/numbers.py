@@ -146,6 +146,7 @@ class Style(NamedTuple):
 DASHED = (0, (4, 2))
 STYLES = {
     "distill-cf": Style("Distill-CF (0/1)", 0, "o"),
+    "distill-cf-weighted": Style("Distill-CF (weighted)", 3, "D"),
     "distill-cf-soft": Style("Distill-CF (fractional)", 6, "P"),
     "distill-cf-published": Style("Distill-CF (as published)", 1, "X"),
     "full": Style("all users", 7, "*", DASHED),
@@ -154,6 +155,8 @@ STYLES = {
     "fine-tune": Style("Fine-tune", 4, "^"),
     "ader": Style("ADER (for MVAE)", 1, "s"),
     "distill-cf-data": Style("Distill-CF as data", 5, "P"),
+    "implicit-als": Style("ALS (implicit)", 2, "v"),
+    "implicit-bpr": Style("BPR (implicit)", 5, "<"),
     "guessing": Style("guessing", 2, "", DASHED),
 } | {name: Style(model.label, model.colour, model.marker) for name, model in MODELS.items()}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
