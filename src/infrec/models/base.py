@@ -310,7 +310,7 @@ class Recommender(Tunable, Lists):
         if users is not None and len(users) != histories.shape[0]:
             raise DataError(f"{len(users)} users were named for {histories.shape[0]} histories.")
         known = None
-        if users is not None and (self.knows_users or len(users) > FEW):
+        if users is not None and not self.log.synthetic_users and (self.knows_users or len(users) > FEW):
             known = self.log.users.positions(users)
         rows = sp.csr_array(histories, dtype=np.float32)  # whole numbers too, which a weight would round
         if not rows.has_canonical_format:  # repeated entries count together, as in a log
