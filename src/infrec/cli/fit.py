@@ -11,8 +11,8 @@ import typer
 
 from infrec import machine
 from infrec.cli import console, options, provenance
-from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
-from infrec.cli.strength import faded, weighed
+from infrec.cli.options import MODEL, Answer, Reading, option, reads_dislikes
+from infrec.cli.strength import faded, note_dislikes, weighed
 from infrec.data.weights import StrengthOptions
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
@@ -58,7 +58,7 @@ WithoutUsersOption = Annotated[
 ]
 
 
-@reads_data
+@reads_dislikes
 @options.weighs
 @options.works_together("run as one worker of a distributed fit of ∞-AE on a prepared dataset")
 def fit(
@@ -84,6 +84,7 @@ def fit(
 
       infrec fit demo -o model
       infrec fit ratings.csv --positive "rating >= 4" -o model
+      infrec fit ratings.csv --positive "rating >= 4" --negative "rating <= 2" -o model
       infrec fit ml-1m --model ease --set reg=1000 --train-only -o model
       infrec fit ml-1m --centres summary -o model
       infrec fit --update model november.csv -o model-2
@@ -134,6 +135,7 @@ def fit(
         with watch("save"):
             recommender.save(out)
             console.saved(out)
+    note_dislikes(recommender)
     if (why := recommender.about.get("why")) and solver_open:
         console.note(f"{recommender.about['solver']}: {why}.")
     sizes = (fitted_on.n_users, fitted_on.n_items, fitted_on.n_interactions)

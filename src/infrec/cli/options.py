@@ -298,30 +298,32 @@ class Reading(ReadOptions):
         return shlex.join([*words, *([] if seed == 42 else ["--seed", str(seed)])])
 
 
-reads_data = with_settings(
-    "reading",
-    Reading,
-    user=Shown("COLUMN"),
-    item=Shown("COLUMN"),
-    rating=Shown("COLUMN"),
-    time=Shown("COLUMN"),
-    weight=Shown("COLUMN"),
-    positive=Shown("RULE"),
-    duplicates=Shown(),
-    min_user=Shown("N"),
-    min_item=Shown("N"),
-    items=Shown("FILE"),
-    items_id=Shown("COLUMN"),
-    items_title=Shown("COLUMN"),
-    encoding=Shown("NAME"),
-    delimiter=Shown("TEXT"),
-    no_header=Shown(),
-    strict=Shown(),
-    config=Shown("FILE"),
-    panel=_DATA,
-)
+_READING: dict[str, Any] = {
+    "user": Shown("COLUMN"),
+    "item": Shown("COLUMN"),
+    "rating": Shown("COLUMN"),
+    "time": Shown("COLUMN"),
+    "weight": Shown("COLUMN"),
+    "positive": Shown("RULE"),
+    "negative": Shown("RULE"),
+    "duplicates": Shown(),
+    "min_user": Shown("N"),
+    "min_item": Shown("N"),
+    "items": Shown("FILE"),
+    "items_id": Shown("COLUMN"),
+    "items_title": Shown("COLUMN"),
+    "encoding": Shown("NAME"),
+    "delimiter": Shown("TEXT"),
+    "no_header": Shown(),
+    "strict": Shown(),
+    "config": Shown("FILE"),
+}
+_WITHOUT_DISLIKES = {name: how for name, how in _READING.items() if name != "negative"}
 
-
+reads_data = with_settings("reading", Reading, panel=_DATA, **_WITHOUT_DISLIKES)
+reads_dislikes = with_settings(
+    "reading", Reading, panel=_DATA, **_READING
+)  # of models, which learn from them
 balances_lists = with_settings("balance", Balance, diversity=Shown("D"), popularity=Shown("P"), panel=LISTS)
 weighs = with_settings(
     "strength", StrengthOptions, panel=_DATA, weight_as=Shown("FUNCTION"), half_life=Shown("AGE")

@@ -59,5 +59,6 @@ def hold_out_items(log: Interactions, share: float, *, seed: int = 42) -> ItemSp
         time=None,
         parts=None,
         report=None,
+        dislikes=None,
     )
     return ItemSplit(train, known, new, canonical(log.matrix[:, new]))
