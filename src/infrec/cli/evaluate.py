@@ -104,14 +104,6 @@ ColdItemsOption = Annotated[
         "Instead: hold out this share of the items whole, such as 0.1, and place them by their features.",
     ),
 ]
-FeaturesOption = Annotated[
-    list[str] | None,
-    option(
-        "--features COLUMN",
-        "A column of the table about items that places cold items; repeatable. By default all that say "
-        "what kind of item it is.",
-    ),
-]
 
 
 @reads_dislikes
@@ -131,7 +123,7 @@ def evaluate(
     balance: Balance = Balance(),
     report: ReportOption = None,
     cold_items: ColdItemsOption = None,
-    features: FeaturesOption = None,
+    features: options.FeaturesOption = None,
     strength: StrengthOptions = StrengthOptions(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,

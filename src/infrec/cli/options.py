@@ -305,7 +305,6 @@ _READING: dict[str, Any] = {
     "time": Shown("COLUMN"),
     "weight": Shown("COLUMN"),
     "positive": Shown("RULE"),
-    "negative": Shown("RULE"),
     "duplicates": Shown(),
     "min_user": Shown("N"),
     "min_item": Shown("N"),
@@ -318,16 +317,28 @@ _READING: dict[str, Any] = {
     "strict": Shown(),
     "config": Shown("FILE"),
 }
-_WITHOUT_DISLIKES = {name: how for name, how in _READING.items() if name != "negative"}
+_DISLIKES: dict[str, Any] = {"negative": Shown("RULE")}
+_NEW_ITEMS: dict[str, Any] = {"new_items": Shown()}
 
-reads_data = with_settings("reading", Reading, panel=_DATA, **_WITHOUT_DISLIKES)
-reads_dislikes = with_settings(
-    "reading", Reading, panel=_DATA, **_READING
-)  # of models, which learn from them
+reads_data = with_settings("reading", Reading, panel=_DATA, **_READING)
+reads_dislikes = with_settings("reading", Reading, panel=_DATA, **_READING, **_DISLIKES)
+reads_all = with_settings("reading", Reading, panel=_DATA, **_READING, **_DISLIKES, **_NEW_ITEMS)
+
+
 balances_lists = with_settings("balance", Balance, diversity=Shown("D"), popularity=Shown("P"), panel=LISTS)
 weighs = with_settings(
     "strength", StrengthOptions, panel=_DATA, weight_as=Shown("FUNCTION"), half_life=Shown("AGE")
 )
+
+
+FeaturesOption = Annotated[
+    list[str] | None,
+    option(
+        "--features COLUMN",
+        "A column of the table about items that places cold or new items; repeatable. By default all that "
+        "say what kind of item it is.",
+    ),
+]
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,6 +76,8 @@ def assemble(
     progress(stage, 2, 3)
     users, user_ids = number(rows.users, rows.user_ids)
     columns, item_ids = number(rows.items, rows.item_ids)
+    if options.new_items:
+        columns, item_ids = _among_all(columns, item_ids, items, options, rules)
     shape = (len(user_ids), len(item_ids))
     if items is None:
         info = rows.info(columns, shape[1])
@@ -134,6 +136,30 @@ def _merged(
             parts[name] = merge(users[inside], columns[inside], own, shape, how)[0]
     time = others["time"][order[first]] if "time" in others else None
     return matrix, time, parts, len(order) - len(first)
+
+
+def _among_all(
+    columns: NDArray[np.int32], known: Vocabulary, items: Source | None, options: ReadOptions, rules: Rules
+) -> tuple[NDArray[np.int32], Vocabulary]:
+    """Columns of rows among all items, those of the table about items too, and these items in order."""
+    if items is None:
+        raise DataError(
+            f"{rules.source.name} has no table about items, so nobody knows of new ones; expected one "
+            "(items=; `--items FILE`)."
+        )
+    key, _ = _key_and_title(items, options, rules.roles["item"])
+    table, _ = next(items.tables([key], plain=[key]))
+    listed = Vocabulary.of(whole(table.column(key)).drop_null().unique())
+    unknown = np.flatnonzero(known.positions(listed.ids) < 0)
+    try:
+        ids = pa.concat_arrays([known.ids, listed.take(unknown).cast(known.ids.type)])
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"the item ids of {rules.source.name} are whole numbers, and not all of those of {items.name} "
+            f"(column {key!r}); expected one kind in both."
+        ) from None
+    every = Vocabulary(ids.take(pc.sort_indices(ids)))
+    return every.positions(known.ids).astype(np.int32)[columns], every
 
 
 def item_info(

@@ -59,6 +59,7 @@ class ReadOptions(Settings):
     no_header: bool = setting(False, "the first line is a row, not the names of the columns")
     items_id: str | int | None = setting(None, "column of item ids in the table about items", least=1)
     items_title: str | int | None = setting(None, "column of titles in the table about items", least=1)
+    new_items: bool = setting(False, "items of the table about items that nobody has yet are there, too")
     strict: bool = setting(False, "refuse damaged rows instead of dropping and counting them")
     by_row: bool = setting(False, "judge every row by itself alone, as ε and δ need")
 

@@ -41,6 +41,8 @@ def cut(fields: Fields, options: ReadOptions) -> Fields:
         return fields
     matrix, report = fields["matrix"], fields["report"]
     stays, in_core = core(matrix, min_user, min_item)
+    if options.new_items:  # nobody has them
+        in_core |= np.bincount(matrix.indices, minlength=matrix.shape[1]) == 0
     rows, columns = np.flatnonzero(stays), np.flatnonzero(in_core)
     if not len(rows) or not len(columns):
         raise DataError(

@@ -38,6 +38,7 @@ from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError,
 from infrec.kernels.gram import FEW
 from infrec.models.dislikes import Dislikes
 from infrec.models.lists import Lists
+from infrec.models.new_items import NewItemsSettings, Placed
 from infrec.models.reranking import Traits
 from infrec.progress import Progress, silent
 from infrec.search.criterion import Candidate
@@ -48,7 +49,12 @@ from infrec.settings import AUTO, Settings
 logger = logging.getLogger(__name__)
 _SHOWN = 4  # settings in the text of a model
 WITHOUT_IDS = "left out"  # in `about` of a model, what became of its users' ids
-_OF_THE_LOG = ("weights", "half_life", "dislikes")  # facts in `about` that stay when the log changes
+_OF_THE_LOG = (
+    "weights",
+    "half_life",
+    "dislikes",
+    "new_items",
+)  # facts in `about` that stay when the log changes
 
 
 def stored(*shape: str) -> Any:
@@ -89,6 +95,7 @@ class Fitted:
         about: What the model decided by itself, and why.
         candidates: The settings that were tried.
         dislikes: A ridge that foretells dislikes; None where they count for nothing.
+        new_items: Items that nobody has yet and that have a place all the same; None: they have the score 0.
     """
 
     settings: Any
@@ -97,6 +104,7 @@ class Fitted:
     about: dict[str, Any] = field(default_factory=dict)
     candidates: Sequence[Candidate] = ()
     dislikes: Dislikes | None = None
+    new_items: Placed | None = None
 
 
 class Recommender(Tunable, Lists):
@@ -206,6 +214,22 @@ class Recommender(Tunable, Lists):
             return scores
         return scores - np.float32(self.settings.dislikes) * said.fitted_scores(rows)
 
+    def with_new_items(
+        self, columns: Sequence[str] | None = None, settings: NewItemsSettings | None = None
+    ) -> Self:
+        """The fitted model with a place in every list for the items of its log that nobody has, by their
+        features.
+
+        Args:
+            columns: Columns of the table about items; by default all that say what kind of item it is.
+            settings: How far likeness reaches; `infrec.evaluation.cold_items.choose` chooses it.
+        """
+        settings = settings or NewItemsSettings()
+        placed, names = Placed.of(self.log, columns, settings)
+        facts = {"items": len(placed.new), "columns": list(names), **settings.to_dict()}
+        about = {**self.about, "new_items": facts}
+        return self.with_fit(replace(self.fitted, about=about, new_items=placed))
+
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
         return self.with_fit(replace(self.fitted, candidates=list(candidates)))
 
@@ -262,7 +286,10 @@ class Recommender(Tunable, Lists):
     def _followed(self, fitted: Fitted, progress: Progress) -> Fitted:
         """A later fit with the dislikes of its log, and what is known about that beside its interactions."""
         facts = {name: self.about[name] for name in _OF_THE_LOG if name in self.about}
-        model = self.with_fit(replace(fitted, about={**facts, **fitted.about}, dislikes=None))
+        model = self.with_fit(replace(fitted, about={**facts, **fitted.about}, dislikes=None, new_items=None))
+        if (placed := facts.get("new_items")) is not None:
+            settings = NewItemsSettings(placed["length"], placed["reg"])
+            model = model.with_new_items(placed["columns"], settings)
         weight = getattr(fitted.settings, "dislikes", 0.0)
         return model.with_dislikes(weight, progress).fitted if weight not in (0.0, AUTO) else model.fitted
 
@@ -351,6 +378,8 @@ class Recommender(Tunable, Lists):
             scores = self._score_known(rows, known if told else None)
             if said is not None:
                 scores = scores - np.float32(self.settings.dislikes) * said.score(rows, known)
+            if self.fitted.new_items is not None:
+                scores = self.fitted.new_items.fill(scores)
         if scores.size and not (np.isfinite(scores.min()) and np.isfinite(scores.max())):
             raise SolveError(
                 f"the scores of {self.name} are NaN or infinite; expected finite numbers: fit it again, with "
@@ -400,8 +429,10 @@ class Recommender(Tunable, Lists):
             pairs = log.dislikes.matrix.tocoo(copy=False)
             at = {"row": pairs.row.astype(np.int32), "column": pairs.col.astype(np.int32)}
             tables["dislikes"] = pa.table(at)
-        said = {} if self.fitted.dislikes is None else self.fitted.dislikes.arrays()
-        artifacts.write(path, kind="model", manifest=facts, arrays=self._arrays() | said, tables=tables)
+        arrays = self._arrays()
+        for more in (self.fitted.dislikes, self.fitted.new_items):
+            arrays = arrays if more is None else arrays | more.arrays()
+        artifacts.write(path, kind="model", manifest=facts, arrays=arrays, tables=tables)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -430,8 +461,8 @@ class Recommender(Tunable, Lists):
             candidates = [_candidate(artifact, entry) for entry in artifact.manifest["candidates"]]
             about = dict(artifact.manifest.get("about", {}))
             state = model._restore(artifact, log)
-            said = Dislikes.read(artifact, log)
-            return model.with_fit(Fitted(model.settings, log, state, about, candidates, said))
+            more = Dislikes.read(artifact, log), Placed.read(artifact, log)
+            return model.with_fit(Fitted(model.settings, log, state, about, candidates, *more))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays to store beside settings and histories."""
