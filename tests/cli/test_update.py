@@ -55,6 +55,10 @@ def test_update_then_forget(infrec: Infrec, files: Path) -> None:
         (["--update", "model", "late.csv", "-m", "ease"], "--model belongs to a fit from scratch"),
         (["--update", "trained", "late.csv"], "bias-only is trained by epochs and cannot be updated"),
         (["--update", "faded", "late.csv"], "fitted with --half-life 30d"),
+        (
+            ["--update", "model", "late.csv", "--half-life", "30d"],
+            "--half-life belongs to a fit from scratch",
+        ),
         (["early.csv", "--forget", "u1"], "--forget and --choose-again go with --update"),
         ([], "DATA is missing"),
         (["other.csv", "--half-life", "30d"], "the log has no times"),
