@@ -1,10 +1,11 @@
 """What it costs to add data to a model, as shares of a fit from scratch with one λ on the same log.
 
-    python benchmarks/update.py [--json] [--repeats 3] [--users 200000] [--only ml-1m|generated]
+    python benchmarks/update.py [--json] [--repeats 3] [--users 200000] [--only LOG]
 
 ML-1M (or, without $INFREC_DATA, a generated log of its size): 100 new users of ∞-AE, the last 10,000
 interactions by time of known users in ∞-AE and in EASE. Generated data for Nyström: the last 0.1 % of the
-interactions. A fit and an update are timed in turn, several times; the share is that of the medians.
+interactions; and `--only netflix-sample`, where 0.1 % of the interactions, drawn at random, stand for one
+more day. A fit and an update are timed in turn, several times; the share is that of the medians.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from infrec.data import Interactions
+from infrec.data import Interactions, datasets
 from infrec.data.synthetic import generate
 from infrec.machine import cores
 from infrec.models import EASE, InfiniteAE
@@ -37,10 +38,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--repeats", type=int, default=3, help="fits and updates of each line")
     parser.add_argument("--users", type=int, default=200_000, help="users of the generated log")
-    parser.add_argument("--only", choices=("ml-1m", "generated"), help="one of the two logs")
+    parser.add_argument("--only", choices=("ml-1m", "generated", "netflix-sample"))
     arguments = parser.parse_args()
     lines, name = [], ""
-    if arguments.only != "generated":
+    if arguments.only in (None, "ml-1m"):
         log, name = ml_1m()
         known = np.sort(np.random.default_rng(0).permutation(log.n_users)[NEW_USERS:])
         new = np.setdiff1d(np.arange(log.n_users), known)
@@ -49,7 +50,13 @@ def main() -> None:
         parts = split_off(log, NEW_INTERACTIONS)
         lines.append(measured("interactions", InfiniteAE(reg=5.0), *parts, arguments.repeats))
         lines.append(measured("EASE", EASE(reg=200.0), *parts, arguments.repeats))
-    if arguments.only != "ml-1m":
+    if arguments.only == "netflix-sample":
+        log = datasets.load("netflix-sample")
+        log = log.with_matrix(log.matrix, time=np.random.default_rng(0).permutation(log.n_interactions))
+        nystrom = InfiniteAE(reg=5.0, solver="nystrom")
+        parts = split_off(log, int(DAY * log.n_interactions))
+        lines.append(measured("Nyström", nystrom, *parts, arguments.repeats))
+    if arguments.only in (None, "generated"):
         users = arguments.users
         log = generate(users=users, items=5_000, interactions=200 * users, seed=42)
         nystrom = InfiniteAE(reg=5.0, solver="nystrom", centres=1_000)

@@ -340,7 +340,7 @@ def used(target: Path) -> str:
         for batch in data.batches():
             batch.sum()
         data.rows([0, -1])
-        return sound(Interactions(**data.fields()))
+        return sound(Interactions.from_fields(data.fields()))
     if kind in ("summary", "sample"):
         summary = Summary.load(target)
         from infrec.distillation import update

@@ -55,6 +55,10 @@ def test_update_then_forget(infrec: Infrec, files: Path) -> None:
         (["--update", "model", "late.csv", "-m", "ease"], "--model belongs to a fit from scratch"),
         (["--update", "trained", "late.csv"], "bias-only is trained by epochs and cannot be updated"),
         (["--update", "faded", "late.csv"], "fitted with --half-life 30d"),
+        (
+            ["--update", "model", "late.csv", "--half-life", "30d"],
+            "--half-life belongs to a fit from scratch",
+        ),
         (["early.csv", "--forget", "u1"], "--forget and --choose-again go with --update"),
         ([], "DATA is missing"),
         (["other.csv", "--half-life", "30d"], "the log has no times"),
@@ -96,3 +100,21 @@ def test_times_and_counts_become_weights(infrec: Infrec, files: Path) -> None:
     assert weight == pytest.approx(np.log1p(1 + 22**4) / mean, rel=1e-5)
     measured = infrec("evaluate", files / "all.csv", *words, "--json")
     assert measured.document["weights"]["as"] == "log1p"
+
+
+def test_new_items_have_a_place_in_a_saved_model(infrec: Infrec, tmp_path: Path) -> None:
+    rows = [f"u{u},i{i}" for u in range(40) for i in range(24) if (u + i) % 2 == 0 and (u * i) % 5 != 1]
+    (tmp_path / "log.csv").write_text("\n".join(["user,item", *rows]) + "\n")
+    genres = [f"i{i},{'even' if i % 2 == 0 else 'odd'}" for i in range(24)]
+    (tmp_path / "items.csv").write_text("\n".join(["item,genres", *genres, "new,odd", "young,even"]) + "\n")
+    words = ("fit", tmp_path / "log.csv", "--items", tmp_path / "items.csv", "-o", tmp_path / "m")
+    fitted = infrec(*words, "--new-items", "--json")
+    assert fitted.code == 0 and "2 items that nobody has are placed by genres" in fitted.err
+    assert fitted.document["about"]["new_items"]["items"] == 2
+    lists = infrec("recommend", tmp_path / "m", "--user", "u1", "-k", "26", "--json").document
+    order = [row["item"] for row in lists["recommendations"]]
+    assert order.index("new") < order.index("young")
+    assert "--new-items too" in infrec(*words, "--features", "genres").err
+    assert "no column 'studio'" in infrec(*words, "--new-items", "--features", "studio").err
+    none = infrec("fit", tmp_path / "log.csv", "--new-items", "-o", tmp_path / "none")
+    assert none.code == 1 and "--items FILE" in none.err and not (tmp_path / "none").exists()

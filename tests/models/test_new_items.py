@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import infrec
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.models import EASE, InfiniteAE
+from infrec.models import EASE, InfiniteAE, PopRec
+from infrec.models.base import Recommender
 from infrec.models.new_items import Features, NewItems, NewItemsSettings
 
 
@@ -112,3 +116,57 @@ def test_as_many_known_items_as_the_model_has(model: InfiniteAE) -> None:
         NewItems.of(model, features, np.arange(59), np.array([60]))
     with pytest.raises(ConfigError, match="reg is 0"):
         NewItemsSettings(reg=0)
+
+
+@pytest.fixture(scope="module")
+def with_new() -> Interactions:
+    """Even users like even genres; items 30 and 31 are nobody's, one of each genre."""
+    rng = np.random.default_rng(4)
+    likes = ((np.arange(32)[None, :] % 2) == (np.arange(60)[:, None] % 2)) & (rng.random((60, 32)) < 0.6)
+    likes[:, 30:] = False
+    log = Interactions.from_csr(likes)
+    genres = pa.array(["odd" if item % 2 else "even" for item in range(32)])
+    return replace(log, item_info=pa.table({"genres": genres}))
+
+
+@pytest.mark.parametrize("kind", [InfiniteAE, EASE, PopRec])
+def test_items_that_nobody_has_are_in_lists_and_in_saved_models(
+    with_new: Interactions, kind: type[Recommender], tmp_path: Path
+) -> None:
+    plain = kind(**({} if kind is PopRec else {"reg": 5.0})).fit(with_new)
+    model = plain.with_new_items()
+    model.save(tmp_path / "model")
+    loaded = infrec.load(tmp_path / "model")
+    before, after = plain.score(with_new.matrix), model.score(with_new.matrix)
+    np.testing.assert_array_equal(before[:, :30], after[:, :30])
+    np.testing.assert_allclose(loaded.score(with_new.matrix), after, atol=1e-6)
+    assert loaded.about["new_items"] == {"items": 2, "columns": ["genres"], "length": 1.0, "reg": 10.0}
+    if kind is not PopRec:
+        assert (after[::2, 30] > after[::2, 31]).all() and (after[1::2, 30] < after[1::2, 31]).all()
+    top = loaded.recommend([0], k=32)
+    assert {30, 31} <= set(top["item"])
+
+
+def test_an_update_gives_a_new_item_what_others_have(with_new: Interactions) -> None:
+    model = InfiniteAE(reg=5.0).fit(with_new).with_new_items(["genres"], NewItemsSettings(0.5, 1.0))
+    more = Interactions.from_csr(np.ones((3, 1)), users=[1, 2, 3], items=[30])
+    model.update(more)
+    assert model.about["new_items"]["items"] == 1
+    whole = InfiniteAE(reg=5.0).fit(model.log).with_new_items(["genres"], NewItemsSettings(0.5, 1.0))
+    np.testing.assert_allclose(model.score(with_new.matrix), whole.score(with_new.matrix), atol=1e-4)
+
+
+def test_reading_takes_in_the_whole_table() -> None:
+    rows = {"user": ["a", "a", "b"], "item": [3, 1, 3]}
+    items = pa.table({"item": [1, 2, 3, 9, 2], "genres": ["x", "y", "x", "y", "y"]})
+    log = Interactions.from_frame(rows, items=items, new_items=True)
+    assert list(log.items) == [1, 2, 3, 9] and log.item_counts.tolist() == [1, 0, 2, 0]
+    assert log.item_info is not None and log.item_info["genres"].to_pylist() == ["x", "y", "x", "y"]
+    core = Interactions.from_frame(rows, items=items, new_items=True, min_user=2)
+    assert list(core.users) == ["a"] and list(core.items) == [1, 2, 3, 9]
+    with pytest.raises(DataError, match="no table about items"):
+        Interactions.from_frame(rows, new_items=True)
+    with pytest.raises(DataError, match="are whole numbers, and not all of those of the items"):
+        Interactions.from_frame(
+            rows, items=pa.table({"item": ["1", "b"], "genres": ["x", "y"]}), new_items=True
+        )

@@ -1,4 +1,4 @@
-"""`infrec evaluate --cold-items`: items held out whole, placed by their features."""
+"""Items placed by features: held out whole (`evaluate --cold-items`), or new (`fit --new-items`)."""
 
 from __future__ import annotations
 
@@ -59,3 +59,36 @@ def show(documents: Sequence[dict[str, Any]]) -> None:
             f"({numbers.settings(record['selected'])})"
         )
         console.out().print(terminal.table(Table(caption, head, rows)))
+
+
+def with_new_items(
+    model: Recommender, columns: Sequence[str] | None, seed: int, progress: Progress
+) -> Recommender:
+    """A fitted model with a place for the items of its log that nobody has, and a word about them.
+
+    Args:
+        model: The model.
+        columns: The columns of the table about items that place them; None: all that say something.
+        seed: Of the items that are held out whole to choose how far likeness reaches.
+        progress: Called while it works.
+    """
+    import numpy as np
+
+    from infrec.evaluation.cold_items import choose
+    from infrec.models.new_items import Features
+    from infrec.splits.new_items import with_items
+
+    log, known = model.log, np.flatnonzero(model.log.item_counts)
+    if len(known) == log.n_items:
+        console.note("somebody has each item of the table about items; there are no new ones.")
+        return model
+    features = Features(log.item_info, columns)
+    unfitted = model.with_settings()
+    settings = choose(unfitted, with_items(log, known), features, known, seed=seed, progress=progress)
+    placed = model.with_new_items(columns, settings)
+    facts = placed.about["new_items"]
+    console.note(
+        f"{facts['items']:,} items that nobody has are placed by {', '.join(facts['columns'])} "
+        f"({numbers.settings(settings.to_dict())}, chosen on others held out whole)."
+    )
+    return placed

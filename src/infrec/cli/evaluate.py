@@ -13,9 +13,9 @@ import typer
 from infrec import machine
 from infrec.cli import cold_items as cold
 from infrec.cli import console, options, provenance, trade
-from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
+from infrec.cli.options import MODEL, Answer, Reading, option, reads_dislikes
 from infrec.cli.spelling import in_words_of_the_command_line
-from infrec.cli.strength import chosen, faded, weighed_split
+from infrec.cli.strength import chosen, faded, note_dislikes, weighed_split
 from infrec.data.weights import StrengthOptions
 from infrec.errors import DataError, InfrecError
 from infrec.models.balance import Balance
@@ -104,17 +104,9 @@ ColdItemsOption = Annotated[
         "Instead: hold out this share of the items whole, such as 0.1, and place them by their features.",
     ),
 ]
-FeaturesOption = Annotated[
-    list[str] | None,
-    option(
-        "--features COLUMN",
-        "A column of the table about items that places cold items; repeatable. By default all that say "
-        "what kind of item it is.",
-    ),
-]
 
 
-@reads_data
+@reads_dislikes
 @options.balances_lists
 @options.weighs
 def evaluate(
@@ -131,7 +123,7 @@ def evaluate(
     balance: Balance = Balance(),
     report: ReportOption = None,
     cold_items: ColdItemsOption = None,
-    features: FeaturesOption = None,
+    features: options.FeaturesOption = None,
     strength: StrengthOptions = StrengthOptions(),
     reading: Reading = Reading(),
     seed: options.Seed = 42,
@@ -149,6 +141,7 @@ def evaluate(
       infrec evaluate ratings.csv --positive "rating >= 4" -m infinite-ae -m ease -m poprec
       infrec evaluate ml-1m --model ease --set reg=1000
       infrec evaluate ml-1m --model mf --search 60
+      infrec evaluate ratings.csv --positive "rating >= 4" --negative "rating <= 2"
       infrec evaluate ml-1m --diversity 0.3 --report lists.html
       infrec evaluate ml-1m --cold-items 0.1
     """
@@ -355,6 +348,7 @@ class Trial:
                 function, weights = chosen(model, split, weigh.given, weigh.reading, progress)
                 split = split if function is None else weighed_split(function, split)
             tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
+            note_dislikes(tuning.model)
         with stages("evaluate"):
             result = measure(
                 tuning.model,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec import machine
-from infrec.cli import console, options, provenance
-from infrec.cli.options import MODEL, Answer, Reading, option, reads_data
-from infrec.cli.strength import faded, weighed
+from infrec.cli import cold_items, console, options, provenance
+from infrec.cli.options import MODEL, Answer, Reading, option, reads_all
+from infrec.cli.strength import faded, note_dislikes, weighed
 from infrec.data.weights import StrengthOptions
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
@@ -58,7 +58,7 @@ WithoutUsersOption = Annotated[
 ]
 
 
-@reads_data
+@reads_all
 @options.weighs
 @options.works_together("run as one worker of a distributed fit of ∞-AE on a prepared dataset")
 def fit(
@@ -70,6 +70,7 @@ def fit(
     train_only: TrainOnlyOption = False,
     without_users: WithoutUsersOption = False,
     checkpoint: CheckpointOption = None,
+    features: options.FeaturesOption = None,
     update: UpdateOption = None,
     forget: ForgetOption = None,
     choose_again: ChooseAgainOption = False,
@@ -84,10 +85,12 @@ def fit(
 
       infrec fit demo -o model
       infrec fit ratings.csv --positive "rating >= 4" -o model
+      infrec fit ratings.csv --positive "rating >= 4" --negative "rating <= 2" -o model
       infrec fit ml-1m --model ease --set reg=1000 --train-only -o model
       infrec fit ml-1m --centres summary -o model
       infrec fit --update model november.csv -o model-2
       infrec fit --update model --forget 17 -o model-2
+      infrec fit ratings.csv --items movies.csv --new-items -o model
       infrec fit plays.csv --weight plays --half-life 90d -o model
       infrec fit prepared --centres 2000 -o model
       srun infrec fit prepared --distributed --centres 2000 -o model
@@ -97,7 +100,7 @@ def fit(
         scratch: dict[str, Any] = {"--set": set_, "--centres": centres, "--train-only": train_only}
         scratch |= {"--distributed": processes.distributed, "--model": model != "infinite-ae"}
         scratch |= {"--weight-as": strength.weight_as, "--half-life": strength.half_life}
-        scratch |= {"--checkpoint": checkpoint, "--without-users": without_users}
+        scratch |= {"--checkpoint": checkpoint, "--without-users": without_users, "--features": features}
         return _updated(update, data, forget or [], choose_again, out, reading, scratch)
     if data is None or forget or choose_again:
         raise typer.BadParameter(
@@ -105,6 +108,8 @@ def fit(
             if data is None
             else "--forget and --choose-again go with --update MODEL."
         )
+    if features and not reading.new_items:
+        raise typer.BadParameter("--features place new items; give --new-items too.")
     _check_centres(centres, model)
     if centres is not None and centres.isdigit():
         set_, centres = [*(set_ or ()), "solver=nystrom", f"centres={centres}"], None
@@ -129,11 +134,14 @@ def fit(
             recommender = recommender.with_fit(
                 dataclasses.replace(recommender.fitted, about={**recommender.about, **about})
             )
+            if reading.new_items:
+                recommender = cold_items.with_new_items(recommender, features, seed, progress)
             fitted_on = recommender.log
             recommender = recommender.without_users() if without_users else recommender
         with watch("save"):
             recommender.save(out)
             console.saved(out)
+    note_dislikes(recommender)
     if (why := recommender.about.get("why")) and solver_open:
         console.note(f"{recommender.about['solver']}: {why}.")
     sizes = (fitted_on.n_users, fitted_on.n_items, fitted_on.n_interactions)

@@ -298,34 +298,47 @@ class Reading(ReadOptions):
         return shlex.join([*words, *([] if seed == 42 else ["--seed", str(seed)])])
 
 
-reads_data = with_settings(
-    "reading",
-    Reading,
-    user=Shown("COLUMN"),
-    item=Shown("COLUMN"),
-    rating=Shown("COLUMN"),
-    time=Shown("COLUMN"),
-    weight=Shown("COLUMN"),
-    positive=Shown("RULE"),
-    duplicates=Shown(),
-    min_user=Shown("N"),
-    min_item=Shown("N"),
-    items=Shown("FILE"),
-    items_id=Shown("COLUMN"),
-    items_title=Shown("COLUMN"),
-    encoding=Shown("NAME"),
-    delimiter=Shown("TEXT"),
-    no_header=Shown(),
-    strict=Shown(),
-    config=Shown("FILE"),
-    panel=_DATA,
-)
+_READING: dict[str, Any] = {
+    "user": Shown("COLUMN"),
+    "item": Shown("COLUMN"),
+    "rating": Shown("COLUMN"),
+    "time": Shown("COLUMN"),
+    "weight": Shown("COLUMN"),
+    "positive": Shown("RULE"),
+    "duplicates": Shown(),
+    "min_user": Shown("N"),
+    "min_item": Shown("N"),
+    "items": Shown("FILE"),
+    "items_id": Shown("COLUMN"),
+    "items_title": Shown("COLUMN"),
+    "encoding": Shown("NAME"),
+    "delimiter": Shown("TEXT"),
+    "no_header": Shown(),
+    "strict": Shown(),
+    "config": Shown("FILE"),
+}
+_DISLIKES: dict[str, Any] = {"negative": Shown("RULE")}
+_NEW_ITEMS: dict[str, Any] = {"new_items": Shown()}
+
+reads_data = with_settings("reading", Reading, panel=_DATA, **_READING)
+reads_dislikes = with_settings("reading", Reading, panel=_DATA, **_READING, **_DISLIKES)
+reads_all = with_settings("reading", Reading, panel=_DATA, **_READING, **_DISLIKES, **_NEW_ITEMS)
 
 
 balances_lists = with_settings("balance", Balance, diversity=Shown("D"), popularity=Shown("P"), panel=LISTS)
 weighs = with_settings(
     "strength", StrengthOptions, panel=_DATA, weight_as=Shown("FUNCTION"), half_life=Shown("AGE")
 )
+
+
+FeaturesOption = Annotated[
+    list[str] | None,
+    option(
+        "--features COLUMN",
+        "A column of the table about items that places cold or new items; repeatable. By default all that "
+        "say what kind of item it is.",
+    ),
+]
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,6 +55,7 @@ class Fields(TypedDict):
     item_info: pa.Table | None
     parts: Mapping[str, sp.csr_array] | None
     report: ReadReport | None
+    dislikes: Fields | None
 
 
 def assemble(
@@ -68,39 +69,97 @@ def assemble(
     if not table.num_rows and not ragged:
         raise rules.unusable()
     rows = rules.apply(table, ragged, from_text=source.from_text)
-    if not len(rows.users):
+    disliked = rows.others.get("dislike", np.zeros(len(rows.users), bool))
+    if disliked.all():
         raise rules.unusable()
     del table  # but for titles and genres
     progress(stage, 2, 3)
     users, user_ids = number(rows.users, rows.user_ids)
     columns, item_ids = number(rows.items, rows.item_ids)
+    if options.new_items:
+        columns, item_ids = _among_all(columns, item_ids, items, options, rules)
     shape = (len(user_ids), len(item_ids))
     if items is None:
         info = rows.info(columns, shape[1])
     else:
         info = item_info(items, item_ids, options, rules.notes, item=rules.roles["item"])
+    liked = slice(None) if rules.dislike is None else np.flatnonzero(~disliked)
+    others = {name: values[liked] for name, values in rows.others.items()}
+    matrix, time, parts, repeats = _merged(others, users[liked], columns[liked], shape, options.duplicates)
+    rules.settle(repeats, user_ids, item_ids)
+    dislikes = None
+    if rules.dislike is not None:
+        others = {name: values[disliked] for name, values in rows.others.items() if name != "weight"}
+        said, when, of, _ = _merged(others, users[disliked], columns[disliked], shape, "first")
+        dislikes = Fields(
+            matrix=said,
+            users=user_ids,
+            items=item_ids,
+            time=when,
+            item_info=None,
+            parts=of,
+            report=None,
+            dislikes=None,
+        )
+        rules.notes.append(f"{int(disliked.sum()):,} rows are dislikes ({rules.dislike})")
+    progress(stage, 3, 3)
+    return {
+        "matrix": matrix,
+        "users": user_ids,
+        "items": item_ids,
+        "time": time,
+        "item_info": info,
+        "parts": parts,
+        "report": ReadReport(source.name, rules.total, matrix.nnz, rules.dropped, tuple(rules.notes)),
+        "dislikes": dislikes,
+    }
+
+
+def _merged(
+    others: Mapping[str, NDArray[Any]],
+    users: NDArray[np.int32],
+    columns: NDArray[np.int32],
+    shape: tuple[int, int],
+    how: Duplicates,
+) -> tuple[sp.csr_array, NDArray[np.int64] | None, dict[str, sp.csr_array] | None, int]:
+    """Pairs of user and item as a matrix, their times, their parts, and how many were repeats."""
     order = by_user_and_item(users, columns, shape)
     users, columns = users[order], columns[order]
-    weight, part = (rows.others[name][order] if name in rows.others else None for name in ("weight", "part"))
-    matrix, first = merge(users, columns, weight, shape, options.duplicates)
-    rules.settle(len(order) - len(first), user_ids, item_ids)
+    weight, part = (others[name][order] if name in others else None for name in ("weight", "part"))
+    matrix, first = merge(users, columns, weight, shape, how)
     parts = None
     if part is not None:
         parts = {}
         for place, name in enumerate(PARTS):
             inside = np.flatnonzero(part == place)
             own = None if weight is None else weight[inside]
-            parts[name] = merge(users[inside], columns[inside], own, shape, options.duplicates)[0]
-    progress(stage, 3, 3)
-    return {
-        "matrix": matrix,
-        "users": user_ids,
-        "items": item_ids,
-        "time": rows.others["time"][order[first]] if "time" in rows.others else None,
-        "item_info": info,
-        "parts": parts,
-        "report": ReadReport(source.name, rules.total, matrix.nnz, rules.dropped, tuple(rules.notes)),
-    }
+            parts[name] = merge(users[inside], columns[inside], own, shape, how)[0]
+    time = others["time"][order[first]] if "time" in others else None
+    return matrix, time, parts, len(order) - len(first)
+
+
+def _among_all(
+    columns: NDArray[np.int32], known: Vocabulary, items: Source | None, options: ReadOptions, rules: Rules
+) -> tuple[NDArray[np.int32], Vocabulary]:
+    """Columns of rows among all items, those of the table about items too, and these items in order."""
+    if items is None:
+        raise DataError(
+            f"{rules.source.name} has no table about items, so nobody knows of new ones; expected one "
+            "(items=; `--items FILE`)."
+        )
+    key, _ = _key_and_title(items, options, rules.roles["item"])
+    table, _ = next(items.tables([key], plain=[key]))
+    listed = Vocabulary.of(whole(table.column(key)).drop_null().unique())
+    unknown = np.flatnonzero(known.positions(listed.ids) < 0)
+    try:
+        ids = pa.concat_arrays([known.ids, listed.take(unknown).cast(known.ids.type)])
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"the item ids of {rules.source.name} are whole numbers, and not all of those of {items.name} "
+            f"(column {key!r}); expected one kind in both."
+        ) from None
+    every = Vocabulary(ids.take(pc.sort_indices(ids)))
+    return every.positions(known.ids).astype(np.int32)[columns], every
 
 
 def item_info(

@@ -7,7 +7,7 @@ that ties between items are broken alike.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,6 +88,13 @@ def append(log: Interactions, more: Interactions, duplicates: Duplicates = "firs
         every_item,
         item_info=_item_info(log, more, every_item),
     )
+    said = [one.dislikes for one in (log, more) if one.dislikes is not None]
+    if said:
+        dislikes = sp.csr_array(shape, dtype=np.float32)
+        for one in said:
+            at = np.arange(log.n_users) if one is log.dislikes else rows, every_item.positions(one.items.ids)
+            dislikes = dislikes.maximum(_placed(one.matrix, *at, shape))
+        after = replace(after, dislikes=after.with_matrix(canonical(dislikes)).beside(after))
     before = np.full(shape[0], -1)
     before[: log.n_users] = np.arange(log.n_users)
     return Change(log, after, before, columns, touched)

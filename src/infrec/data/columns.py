@@ -46,6 +46,9 @@ class ReadOptions(Settings):
     positive: str | None = setting(
         None, 'which rows count as interactions, such as "rating >= 4 and time > 2020-01-31"'
     )
+    negative: str | None = setting(
+        None, 'which rows are dislikes, such as "rating <= 2"; they stand beside the interactions'
+    )
     min_user: int = setting(1, "leave out users with fewer interactions, repeatedly (k-core)", least=1)
     min_item: int = setting(1, "leave out items with fewer interactions, repeatedly (k-core)", least=1)
     duplicates: Duplicates = setting("first", "repeated pairs: keep the first, or sum")
@@ -56,11 +59,17 @@ class ReadOptions(Settings):
     no_header: bool = setting(False, "the first line is a row, not the names of the columns")
     items_id: str | int | None = setting(None, "column of item ids in the table about items", least=1)
     items_title: str | int | None = setting(None, "column of titles in the table about items", least=1)
+    new_items: bool = setting(False, "items of the table about items that nobody has yet are there, too")
     strict: bool = setting(False, "refuse damaged rows instead of dropping and counting them")
     by_row: bool = setting(False, "judge every row by itself alone, as ε and δ need")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.by_row and self.negative is not None:
+            raise ConfigError(
+                f"negative is {self.negative!r}; expected none with ε and δ, which know no dislikes: leave "
+                "it out."
+            )
         if self.by_row and (self.min_user > 1 or self.min_item > 1):
             raise ConfigError(
                 f"min_user is {self.min_user} and min_item {self.min_item}; expected 1 and 1 with ε and δ, "

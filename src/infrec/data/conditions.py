@@ -99,16 +99,19 @@ class Joined:
 Rule = Comparison | Joined
 
 
-def parse(text: str) -> Rule:
+def parse(text: str, name: str = "positive") -> Rule:
     """A rule from its text.
 
     Args:
         text: The rule, such as `rating >= 4 and time > 2020-01-01`.
+        name: The option that it was given in.
     """
-    tokens = list(_tokens(text))
-    rule, rest = _any(tokens, text, 0)
-    if rest:
-        raise _not_understood(text)
+    try:
+        rule, rest = _any(list(_tokens(text)), text, 0)
+        if rest:
+            raise _not_understood(text)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("positive", name, 1)) from None
     return rule
 
 

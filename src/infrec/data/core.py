@@ -41,25 +41,36 @@ def cut(fields: Fields, options: ReadOptions) -> Fields:
         return fields
     matrix, report = fields["matrix"], fields["report"]
     stays, in_core = core(matrix, min_user, min_item)
+    if options.new_items:  # nobody has them
+        in_core |= np.bincount(matrix.indices, minlength=matrix.shape[1]) == 0
     rows, columns = np.flatnonzero(stays), np.flatnonzero(in_core)
     if not len(rows) or not len(columns):
         raise DataError(
             f"no interactions are left when each user has at least {min_user} and each item at least "
             f"{min_item}; give smaller numbers."
         )
-    numbered = sp.csr_array(
-        (np.arange(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr), shape=matrix.shape
-    )
-    kept = numbered[rows][:, columns].data
     few = [
         f"{what} with fewer than {least}"
         for what, least in (("a user", min_user), ("an item", min_item))
         if least > 1
     ]
     reason = f"of {' or '.join(few)} interactions"
-    if report is not None and matrix.nnz > len(kept):
-        report = replace(report, kept=len(kept), dropped={**report.dropped, reason: matrix.nnz - len(kept)})
+    result = _inside(fields, rows, columns)
+    kept = result["matrix"].nnz
+    if report is not None and matrix.nnz > kept:
+        report = replace(report, kept=kept, dropped={**report.dropped, reason: matrix.nnz - kept})
+    return {**result, "report": report}
+
+
+def _inside(fields: Fields, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Fields:
+    """The fields of a log with these users and items alone, and of its dislikes."""
+    matrix = fields["matrix"]
+    numbered = sp.csr_array(
+        (np.arange(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+    kept = numbered[rows][:, columns].data
     time, info, parts = fields["time"], fields["item_info"], fields["parts"]
+    dislikes = fields["dislikes"]
     return {
         "matrix": matrix[rows][:, columns],
         "users": Vocabulary(fields["users"].take(rows)),
@@ -67,5 +78,6 @@ def cut(fields: Fields, options: ReadOptions) -> Fields:
         "time": None if time is None else time[kept],
         "item_info": None if info is None else info.take(from_numpy(columns)),
         "parts": None if parts is None else {name: part[rows][:, columns] for name, part in parts.items()},
-        "report": report,
+        "report": fields["report"],
+        "dislikes": None if dislikes is None else _inside(dislikes, rows, columns),
     }

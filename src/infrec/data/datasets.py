@@ -119,7 +119,9 @@ def load(
         return Interactions.read(name, items=items, progress=progress, **options)
     chosen = ReadOptions(**options)
     source, about_items = find_sources(name, chosen, progress)
-    return Interactions(**cut(assemble(source, chosen, items_source(items) or about_items, progress), chosen))
+    return Interactions.from_fields(
+        cut(assemble(source, chosen, items_source(items) or about_items, progress), chosen)
+    )
 
 
 def find_sources(

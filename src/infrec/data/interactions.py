@@ -20,7 +20,7 @@ from infrec.progress import Progress, silent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from infrec.data.assemble import ReadReport
+    from infrec.data.assemble import Fields, ReadReport
 
 
 logger = logging.getLogger(__name__)
@@ -50,6 +50,8 @@ class Interactions:
         parts: The split that the data brought along (`train`, `val`, `test` as CSR matrices), or None; a
             repeated pair may sit in several parts, which is why the parts are not a labelling of `matrix`.
         report: Rows that the reader kept and dropped.
+        dislikes: A log of what users said they do not like, over these users and items and beside these
+            interactions; or None.
     """
 
     matrix: sp.csr_array
@@ -59,6 +61,7 @@ class Interactions:
     item_info: pa.Table | None = None
     parts: Mapping[str, sp.csr_array] | None = None
     report: ReadReport | None = None
+    dislikes: Interactions | None = None
 
     synthetic_users: ClassVar[bool] = False  # whether the users only stand for others
 
@@ -75,6 +78,11 @@ class Interactions:
         if self.item_info is not None and self.item_info.num_rows != shape[1]:
             raise DataError(
                 f"there are titles or facts for {self.item_info.num_rows} items, but {shape[1]} items."
+            )
+        if self.dislikes is not None and self.dislikes.matrix.shape != shape:
+            raise DataError(
+                f"the dislikes are {self.dislikes.matrix.shape}, but the log is {shape}; expected dislikes "
+                "of its users and items."
             )
         for part in (self.matrix, *(self.parts or {}).values()):
             for array in (part.data, part.indices, part.indptr):
@@ -96,17 +104,18 @@ class Interactions:
             progress: Told how many rows are read.
             options: user, item, rating, time, weight: the column's name or number (from 1), where it is not
                 recognised. positive: what counts as an interaction, such as "rating >= 4" or "rating >= 4 and
-                time > 2020-01-01"; everything does unless told. min_user, min_item: leave out users and items
-                with fewer interactions, again and again until all that are left have as many. items_id,
-                items_title: columns of the table about items. encoding, delimiter: of a text, where they are
-                not seen from it. no_header: the first line is a row. duplicates: a repeated (user, item) pair
-                counts once ("first") or its values are summed ("sum"). strict: refuse, rather than drop and
-                count, rows that cannot be used. by_row: judge every row by itself alone, as differential
-                privacy needs: times are not read, and a column `split` is one whatever it holds.
+                time > 2020-01-01"; everything does unless told. negative: what is a dislike, such as "rating
+                <= 2": it stands in `.dislikes`, beside the interactions. min_user, min_item: leave out users
+                and items with fewer interactions, again and again until all that are left have as many.
+                items_id, items_title: columns of the table about items. encoding, delimiter: of a text, where
+                they are not seen from it. no_header: the first line is a row. duplicates: a repeated (user,
+                item) pair counts once ("first") or its values are summed ("sum"). strict: refuse, rather than
+                drop and count, rows that cannot be used. by_row: judge every row by itself alone, as
+                differential privacy needs: times are not read, and a column `split` is one whatever it holds.
         """
         from infrec.data.read import read
 
-        log = Interactions(**read(path, ReadOptions(**options), items, progress))
+        log = Interactions.from_fields(read(path, ReadOptions(**options), items, progress))
         logger.info("read %s: %r", path, log)
         return log
 
@@ -127,9 +136,20 @@ class Interactions:
 
         source = TableSource(frame)
         chosen = ReadOptions(**options)
-        log = Interactions(**cut(assemble(source, chosen, items_source(items), progress), chosen))
+        log = Interactions.from_fields(cut(assemble(source, chosen, items_source(items), progress), chosen))
         logger.info("read %s: %r", source.name, log)
         return log
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Interactions:
+        """From what a reader gives; refuses pairs that are liked and disliked.
+
+        Args:
+            fields: The fields of a log.
+        """
+        said, arguments = fields["dislikes"], dict[str, Any](fields)
+        log = Interactions(**{**arguments, "dislikes": None})
+        return log if said is None else replace(log, dislikes=Interactions.from_fields(said).beside(log))
 
     @classmethod
     def from_csr(
@@ -257,14 +277,40 @@ class Interactions:
         return sp.csr_array((ones, column, ends), shape=(len(lists), self.n_items)), unknown
 
     # ---- ways to another one ------------------------------------------------------------------------------
+    def beside(self, log: Interactions) -> Interactions:
+        """These interactions as dislikes beside a log of the same users and items; refuses pairs of both.
+
+        Args:
+            log: The log.
+        """
+        if (both := self.matrix.multiply(log.matrix != 0).tocoo()).nnz:
+            user, item = self.users[int(both.row[0])], self.items[int(both.col[0])]
+            raise DataError(
+                f"{both.nnz:,} pairs of user and item are liked and disliked at once, such as user {user!r} "
+                f"and item {item!r}; expected one of both: leave out what somebody said earlier, or change "
+                "the rules."
+            )
+        return self
+
+    def with_dislikes(self, dislikes: InteractionsLike | None) -> Interactions:
+        """A log with these interactions, and with dislikes beside them.
+
+        Args:
+            dislikes: In any form that `from_data` takes; those of users and items that the log lacks are left
+                out. None: no dislikes.
+        """
+        if dislikes is None:
+            return replace(self, dislikes=None)
+        return replace(self, dislikes=Interactions.from_data(dislikes, over=self).beside(self))
+
     def with_matrix(self, matrix: sp.csr_array, *, time: NDArray[np.int64] | None = None) -> Interactions:
-        """A log of these users and items with other interactions.
+        """A log of these users and items with other interactions, and without dislikes.
 
         Args:
             matrix: The other interactions, of equal shape.
             time: When each of them was; None: unknown.
         """
-        return replace(self, matrix=canonical(matrix), time=time, parts=None)
+        return replace(self, matrix=canonical(matrix), time=time, parts=None, dislikes=None)
 
     def select_users(self, rows: NDArray[np.integer]) -> Interactions:
         """Only these users, in this order; every item stays.
@@ -281,7 +327,12 @@ class Interactions:
             None if self.parts is None else {name: canonical(part[rows]) for name, part in self.parts.items()}
         )
         return replace(
-            self, matrix=canonical(matrix), users=Vocabulary(self.users.take(rows)), time=time, parts=parts
+            self,
+            matrix=canonical(matrix),
+            users=Vocabulary(self.users.take(rows)),
+            time=time,
+            parts=parts,
+            dislikes=self.dislikes and self.dislikes.select_users(rows),
         )
 
     def align_items(self, items: Vocabulary) -> Self:
@@ -300,7 +351,10 @@ class Interactions:
             )
         coo = self.matrix.tocoo()
         matrix = sp.csr_array((coo.data, (coo.row, to[coo.col])), shape=(self.n_users, len(items)))
-        return replace(self, matrix=canonical(matrix), items=items, time=None, item_info=None, parts=None)
+        other = replace(
+            self, matrix=canonical(matrix), items=items, time=None, item_info=None, parts=None, dislikes=None
+        )
+        return other if self.dislikes is None else replace(other, dislikes=self.dislikes.align_items(items))
 
     def _over(self, log: Interactions) -> Interactions:
         """These interactions over the users and items of another log, as far as it has them."""
@@ -342,7 +396,8 @@ class Interactions:
         return (
             f"Interactions({self.n_users:,} users × {self.n_items:,} items, "
             f"{self.n_interactions:,} interactions"
-            f"{', weighted' if self.weighted else ''}{', own split' if self.parts else ''})"
+            f"{', weighted' if self.weighted else ''}{', own split' if self.parts else ''}"
+            f"{f', {self.dislikes.n_interactions:,} dislikes' if self.dislikes else ''})"
         )
 
     def _repr_html_(self) -> str:

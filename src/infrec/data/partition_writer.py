@@ -101,6 +101,11 @@ class _Preparation:
                 f"min_user is {options.min_user} and min_item {options.min_item}, which are for reading a "
                 "prepared dataset; prepare it without them."
             )
+        if options.negative is not None:
+            raise ConfigError(
+                f"negative is {options.negative!r}, and a prepared dataset keeps no dislikes; leave it out, "
+                "or use the source as it is."
+            )
         self.rules, self.options = Rules(source, options), options
         self.folder, self.scratch, self.progress = folder, folder / "scratch", progress
         self.scratch.mkdir()

@@ -134,6 +134,7 @@ class PartitionedLog:
             "item_info": self.item_info,
             "parts": parts or None,
             "report": self.report,
+            "dislikes": None,
         }
 
     def _read(

@@ -53,7 +53,7 @@ class Rows:
     user_ids: pa.Array
     items: NDArray[np.integer]
     item_ids: pa.Array
-    others: Mapping[str, NDArray[Any]]  # weight, part and time, where the source has them
+    others: Mapping[str, NDArray[Any]]  # weight, part, time and dislike, where the source has them
     about: pa.Table  # titles and genres, of all rows of the table
 
     def info(self, items: NDArray[np.int32], n_items: int) -> pa.Table | None:
@@ -77,7 +77,8 @@ class Rules:
 
     def __init__(self, source: Source, options: ReadOptions) -> None:
         self.source, self.options = source, options
-        self.condition = conditions.parse(options.positive) if options.positive is not None else None
+        self.condition = None if options.positive is None else conditions.parse(options.positive)
+        self.dislike = None if options.negative is None else conditions.parse(options.negative, "negative")
         self.roles = options.roles(source.columns, source.name, header_is_guess=source.header_is_guess)
         if col.normalised(self.roles.get("title", "")) == "name":  # of a person, more likely
             del self.roles["title"]
@@ -126,9 +127,17 @@ class Rules:
             self._drop(~finite, "rating is not a finite number")
         if self._ratings_matter:
             self._count_ratings(table.column(roles["rating"]))
-        columns = {"weight": self._weights(table), "part": self._parts(table), "time": self._times(table)}
-        if self.condition is not None:
-            self._drop(~self.condition.holds(partial(self._test, table)), self._unwanted)
+        columns: dict[str, Any] = {
+            "weight": self._weights(table),
+            "part": self._parts(table),
+            "time": self._times(table),
+        }
+        liked = None if self.condition is None else self.condition.holds(partial(self._test, table))
+        if self.dislike is not None:
+            columns["dislike"] = self._dislikes(table, liked)
+            liked = None if liked is None else liked | columns["dislike"]
+        if liked is not None:
+            self._drop(~liked, self._unwanted)
         kept = None if self._keep.all() else np.flatnonzero(self._keep)
         some = slice(None) if kept is None else kept
         others = {name: values[some] for name, values in columns.items() if values is not None}
@@ -176,7 +185,12 @@ class Rules:
     @property
     def _ratings_matter(self) -> bool:
         """Whether ratings decide nothing, though there are some: then their distribution is told."""
-        decided = self.condition is not None or "weight" in self.roles or self.source.invented
+        decided = (
+            self.condition is not None
+            or self.dislike is not None
+            or "weight" in self.roles
+            or self.source.invented
+        )
         return "rating" in self.roles and not decided and not self.options.by_row
 
     def _note_count(self, column: str) -> None:
@@ -202,7 +216,21 @@ class Rules:
     @property
     def _unwanted(self) -> str:
         """The reason that is no damage: the row is no interaction."""
-        return f"not {self.condition}"
+        if self.dislike is None:
+            return f"not {self.condition}"
+        return f"neither {self.condition} nor {self.dislike}"
+
+    def _dislikes(self, table: pa.Table, liked: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """Which rows are dislikes; refuses those that are likes as well."""
+        assert self.dislike is not None
+        disliked = self.dislike.holds(partial(self._test, table))
+        if liked is not None and (both := int(np.count_nonzero(liked & disliked))):
+            raise DataError(
+                f"{both:,} rows of {self.source.name} are likes ({self.condition}) and dislikes "
+                f"({self.dislike}) at once; expected rules of which one row meets one: change `positive` or "
+                "`negative`."
+            )
+        return disliked
 
     def _drop(self, where: NDArray[np.bool_], reason: str) -> None:
         where = where & self._keep
@@ -214,9 +242,10 @@ class Rules:
             self.dropped[reason] = self.dropped.get(reason, 0) + rows
 
     def _tested(self) -> dict[str, str]:
-        """For each column that `positive` names, the column of the source: of that name, or of that role."""
+        """For each column that a rule names, the column of the source: of that name, or of that role."""
         tested, source = {}, self.source
-        for name in sorted(self.condition.columns) if self.condition is not None else ():
+        rules = [rule for rule in (self.condition, self.dislike) if rule is not None]
+        for name, rule in sorted((name, str(one)) for one in rules for name in one.columns):
             if name not in source.columns and name in self.roles:
                 tested[name] = self.roles[name]
                 continue
@@ -225,7 +254,7 @@ class Rules:
             except DataError:
                 advice = f'; say which it is, such as `{name}="{source.columns[-1]}"`' * (name in ROLES)
                 raise DataError(
-                    f"{source.name} has no column {name!r} for the rule {str(self.condition)!r}; it has "
+                    f"{source.name} has no column {name!r} for the rule {rule!r}; it has "
                     f"{col.listed(source.columns)}{advice}."
                 ) from None
         return tested

@@ -55,7 +55,7 @@ class Summary(Interactions):
     """`Interactions` of synthetic (or sampled) users, so that any model fits it as it fits a log.
 
     Args:
-        matrix, users, items, time, item_info, parts, report: As of any `Interactions`.
+        matrix, users, items, time, item_info, parts, report, dislikes: As of any `Interactions`.
         about: Settings, seed, source, validation, time: the manifest's facts.
         kind: `summary` when distilled, `sample` when chosen by a sampler.
     """

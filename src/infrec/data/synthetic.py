@@ -51,7 +51,7 @@ def generate(
     """
     rows, films = tables(users, items, interactions, seed)
     log, about = TableSource(rows, "the generated log"), TableSource(films, "its items")
-    return Interactions(**assemble(log, ReadOptions(), about))
+    return Interactions.from_fields(assemble(log, ReadOptions(), about))
 
 
 def tables(users: int, items: int, interactions: int, seed: int) -> tuple[pa.Table, pa.Table]:

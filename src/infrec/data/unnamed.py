@@ -30,4 +30,6 @@ def without_user_ids(log: Interactions) -> Interactions:
     order = np.array(sorted(range(len(histories)), key=histories.__getitem__), np.int64)
     width = len(str(log.n_users))
     names = [f"unnamed {number:0{width}}" for number in range(1, log.n_users + 1)]
-    return replace(log.select_users(order), users=Vocabulary.of(names))
+    other, users = log.select_users(order), Vocabulary.of(names)
+    said = other.dislikes and replace(other.dislikes, users=users)
+    return replace(other, users=users, dislikes=said)

@@ -12,6 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from infrec import metrics
 from infrec.errors import DataError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 K = (10, 100)
 CRITERION = "NDCG@100"
+NOBODY = "nobody has an item that was held out; expected a larger share, or another seed."
 
 
 @dataclass(frozen=True)
@@ -75,22 +77,12 @@ def evaluate_cold_items(
     """
     features = Features(log.item_info, columns)
     outer = hold_out_items(log, share, seed=seed)
-    inner = hold_out_items(outer.train, share, seed=seed + 1)
-    if not outer.held_out.nnz or not inner.held_out.nnz:
-        raise DataError("nobody has an item that was held out; expected a larger share, or another seed.")
+    if not outer.held_out.nnz:
+        raise DataError(NOBODY)
     fitted = model.with_settings().fit(outer.train, progress=progress)
     settings = {name: fitted.selected[name] for name in fitted.selected if name in model.auto_settings}
-    smaller = model.with_settings(**settings).fit(inner.train, progress=progress)
-    known, new = outer.known[inner.known], outer.known[inner.new]
-    scores = smaller.score(inner.train.matrix)
-    space = NewItemsSettings.search_space()
-    candidates = [NewItemsSettings(*values) for values in product(space["length"], space["reg"])]
-    quality = []
-    for at, candidate in enumerate(candidates):
-        weights = NewItems.of(smaller, features, known, new, candidate).weights
-        quality.append(_measured(scores @ weights, inner)[CRITERION])
-        progress("features", at + 1, len(candidates))
-    chosen = candidates[int(np.argmax(quality))]
+    smaller = model.with_settings(**settings)
+    chosen = choose(smaller, outer.train, features, outer.known, share, seed=seed + 1, progress=progress)
     placed = NewItems.of(fitted, features, outer.known, outer.new, chosen)
     scores = fitted.score(outer.train.matrix)
     content = features.kernel(outer.known, outer.new, chosen.length)
@@ -105,6 +97,42 @@ def evaluate_cold_items(
     users = int(np.count_nonzero(np.diff(outer.held_out.indptr)))
     names = tuple(column.name for column in features.columns)
     return ColdItems(model.name, len(outer.new), users, names, chosen.to_dict(), found)
+
+
+def choose(
+    model: Recommender,
+    log: Interactions,
+    features: Features,
+    rows: NDArray[np.integer],
+    share: float = 0.1,
+    *,
+    seed: int = 42,
+    progress: Progress = silent,
+) -> NewItemsSettings:
+    """The settings of features that place items best which are held out whole of a log, by NDCG@100.
+
+    Args:
+        model: An unfitted model, its settings fixed.
+        log: The log; every item of it is in somebody's history.
+        features: The features of its items, and of others.
+        rows: The row of each of its items among the features.
+        share: Share of the items that is held out.
+        seed: Seed of that draw.
+        progress: Called while it works.
+    """
+    split = hold_out_items(log, share, seed=seed)
+    if not split.held_out.nnz:
+        raise DataError(NOBODY)
+    fitted = model.fit(split.train, progress=progress)
+    scores, known, new = fitted.score(split.train.matrix), rows[split.known], rows[split.new]
+    space = NewItemsSettings.search_space()
+    candidates = [NewItemsSettings(*values) for values in product(space["length"], space["reg"])]
+    quality = []
+    for at, candidate in enumerate(candidates):
+        weights = features.weights(known, new, candidate)
+        quality.append(_measured(scores @ weights, split)[CRITERION])
+        progress("features", at + 1, len(candidates))
+    return candidates[int(np.argmax(quality))]
 
 
 def _measured(scores: np.ndarray, split: ItemSplit) -> dict[str, float]:

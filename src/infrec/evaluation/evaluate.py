@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from infrec import machine, metrics
 from infrec.data import Interactions
@@ -19,7 +20,6 @@ from infrec.randomness import generator
 from infrec.splits import Split
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
     from numpy.typing import NDArray
 
     from infrec.data.interactions import InteractionsLike
@@ -53,7 +53,7 @@ class Evaluation:
         n_users: How many users were measured.
         k: Lengths of the lists.
         metrics: Name → value. HR (or Recall), NDCG, PSP and coverage in percent, AUC and gini in 0…1, novelty
-            in bits, popularity in train histories.
+            in bits, popularity in train histories, disliked in items held out as dislikes.
         per_user: Name → one value per user, in the unit of the metric, whose mean is the metric.
         user_counts, item_counts: Interactions in train.
         exposure: K → in how many lists each item stands.
@@ -114,7 +114,8 @@ def evaluate(
     """Every metric of a fitted model on the test part of a split.
 
     The context of a user is train and validation together; its items are masked out of the ranking, not out
-    of the AUC. Means are over all users; those with nothing held out count as 0, or under `graph` not at all.
+    of the AUC, and so is what the user is known to dislike. Means are over all users; those with nothing held
+    out count as 0, or under `graph` not at all.
     A model that was fitted on half of what is held out, or more, is refused; one that was fitted on some of
     it brings a warning.
 
@@ -343,12 +344,16 @@ class _Tally:
         self.pooled = protocol == "paper-code"
         self.negatives = metrics.Negatives(self.train, self.held_out, NEGATIVES, seed=seed)
         self.n_negatives = np.zeros(self.n, np.int32)
+        self.said, self.disliked = _dislikes(split, people)
+        if self.disliked is not None:
+            self.per_user |= {f"disliked@{length}": np.zeros(self.n) for length in k}
         self.positive_scores: list[NDArray[Any]] = []
         self.negative_scores: list[NDArray[Any]] = []
 
     def add(self, start: int, stop: int, scores: _ScoresHere | ScoresThere, context: sp.csr_array) -> None:
         held_out, users = self.held_out[start:stop], slice(start, stop)
-        top = scores.top_k(max(self.k), context)
+        seen = context if self.said is None else sp.csr_array(context + self.said[start:stop])
+        top = scores.top_k(max(self.k), seen)
         values = metrics.ranking_metrics(top, held_out, self.weights, k=self.k, protocol=self.protocol)
         values = {name: 100.0 * value for name, value in values.items()}
         hit_items = np.where(metrics.hits(top, held_out), top, -1)
@@ -356,6 +361,8 @@ class _Tally:
             listed = top[:, :length]
             values[f"novelty@{length}"] = metrics.novelty(listed, self.item_counts, self.split.train.n_users)
             values[f"popularity@{length}"] = metrics.popularity(listed, self.item_counts)
+            if self.disliked is not None:
+                values[f"disliked@{length}"] = metrics.hits(listed, self.disliked[start:stop]).sum(axis=1)
             self.exposure[length] += metrics.exposure(listed, len(self.item_counts))
             self.item_hits[length] += metrics.exposure(hit_items[:, :length], len(self.item_counts))
         for name, value in values.items():
@@ -405,6 +412,19 @@ class _Tally:
             item_held_out=np.bincount(self.held_out.indices, minlength=len(self.item_counts)),
             auc_contributions=contributions,
         )
+
+
+def _dislikes(
+    split: Split, people: NDArray[np.integer] | None
+) -> tuple[sp.csr_array | None, sp.csr_array | None]:
+    """Known dislikes, which are in no list, and those held out for test; None where there are none."""
+    parts = [part.dislikes for part in (split.train, split.val, split.test)]
+    if parts[2] is None or not parts[2].n_interactions:
+        return None, None
+    nothing = sp.csr_array(split.train.matrix.shape, dtype=np.float32)
+    train, val, test = (nothing if one is None else one.matrix for one in parts)
+    rows = slice(None) if people is None else people
+    return sp.csr_array(train + val)[rows], test[rows]
 
 
 def check_memory(split: Split, users: int) -> None:

@@ -36,7 +36,9 @@ from infrec.data.columns import Duplicates
 from infrec.data.interactions import InteractionsLike, canonical
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.kernels.gram import FEW
+from infrec.models.dislikes import Dislikes
 from infrec.models.lists import Lists
+from infrec.models.new_items import NewItemsSettings, Placed
 from infrec.models.reranking import Traits
 from infrec.progress import Progress, silent
 from infrec.search.criterion import Candidate
@@ -47,7 +49,12 @@ from infrec.settings import AUTO, Settings
 logger = logging.getLogger(__name__)
 _SHOWN = 4  # settings in the text of a model
 WITHOUT_IDS = "left out"  # in `about` of a model, what became of its users' ids
-_OF_THE_LOG = ("weights", "half_life")  # facts in `about` that stay when the log changes
+_OF_THE_LOG = (
+    "weights",
+    "half_life",
+    "dislikes",
+    "new_items",
+)  # facts in `about` that stay when the log changes
 
 
 def stored(*shape: str) -> Any:
@@ -87,6 +94,8 @@ class Fitted:
         state: What was learnt.
         about: What the model decided by itself, and why.
         candidates: The settings that were tried.
+        dislikes: A ridge that foretells dislikes; None where they count for nothing.
+        new_items: Items that nobody has yet and that have a place all the same; None: they have the score 0.
     """
 
     settings: Any
@@ -94,6 +103,8 @@ class Fitted:
     state: Any
     about: dict[str, Any] = field(default_factory=dict)
     candidates: Sequence[Candidate] = ()
+    dislikes: Dislikes | None = None
+    new_items: Placed | None = None
 
 
 class Recommender(Tunable, Lists):
@@ -117,6 +128,13 @@ class Recommender(Tunable, Lists):
     def settings(self) -> Any:
         """The settings in use, of `settings_type`: those of the fit, or as requested before one."""
         return self._requested if self._fitted is None else self._fitted.settings
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        """The settings in use; a fit without dislikes has no weight of them."""
+        return {
+            name: value for name, value in super().selected.items() if (name, value) != ("dislikes", AUTO)
+        }
 
     # ---- fitting -------------------------------------------------------------------------------------------
     def fit(
@@ -179,6 +197,39 @@ class Recommender(Tunable, Lists):
         other._fitted = fitted
         return other
 
+    def with_facts(self, **facts: Any) -> Self:
+        return self.with_fit(replace(self.fitted, about={**self.about, **facts}))
+
+    def with_dislikes(self, weight: float, progress: Progress = silent) -> Self:
+        if not weight or self.log.dislikes is None:
+            said = None
+        else:
+            said = self.fitted.dislikes or Dislikes.of(self.log, progress)
+        settings = replace(self.settings, dislikes=weight)
+        return self.with_fit(replace(self.fitted, settings=settings, dislikes=said))
+
+    def scores_with_dislikes(self, rows: NDArray[np.integer]) -> NDArray[np.float32]:
+        scores, said = self.fitted_scores(rows), self.fitted.dislikes
+        if said is None:
+            return scores
+        return scores - np.float32(self.settings.dislikes) * said.fitted_scores(rows)
+
+    def with_new_items(
+        self, columns: Sequence[str] | None = None, settings: NewItemsSettings | None = None
+    ) -> Self:
+        """The fitted model with a place in every list for the items of its log that nobody has, by their
+        features.
+
+        Args:
+            columns: Columns of the table about items; by default all that say what kind of item it is.
+            settings: How far likeness reaches; `infrec.evaluation.cold_items.choose` chooses it.
+        """
+        settings = settings or NewItemsSettings()
+        placed, names = Placed.of(self.log, columns, settings)
+        facts = {"items": len(placed.new), "columns": list(names), **settings.to_dict()}
+        about = {**self.about, "new_items": facts}
+        return self.with_fit(replace(self.fitted, about=about, new_items=placed))
+
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
         return self.with_fit(replace(self.fitted, candidates=list(candidates)))
 
@@ -211,11 +262,12 @@ class Recommender(Tunable, Lists):
         change = append(self.log, more, duplicates)
         if choose_again:
             found = {name for one in self.candidates for name in one.settings}
+            found |= {"dislikes"} if "dislikes" in self.about else set()
             again = self.with_settings(**dict.fromkeys(found or self.search_space, AUTO))
             fitted = again.fit(change.after, progress=progress).fitted
         else:
             fitted = self._follow(change, progress)
-        self._fitted = self._with_facts(fitted)
+        self._fitted = self._followed(fitted, progress)
         return self
 
     def forget(self, users: Iterable[object] | object, *, progress: Progress = silent) -> Self:
@@ -228,13 +280,18 @@ class Recommender(Tunable, Lists):
         """
         self.check_update()
         ids = [users] if isinstance(users, str) or not isinstance(users, Iterable) else users
-        self._fitted = self._with_facts(self._follow(remove(self.log, ids), progress))
+        self._fitted = self._followed(self._follow(remove(self.log, ids), progress), progress)
         return self
 
-    def _with_facts(self, fitted: Fitted) -> Fitted:
-        """A later fit with what is known about the log beside its interactions."""
+    def _followed(self, fitted: Fitted, progress: Progress) -> Fitted:
+        """A later fit with the dislikes of its log, and what is known about that beside its interactions."""
         facts = {name: self.about[name] for name in _OF_THE_LOG if name in self.about}
-        return replace(fitted, about={**fitted.about, **facts})
+        model = self.with_fit(replace(fitted, about={**facts, **fitted.about}, dislikes=None, new_items=None))
+        if (placed := facts.get("new_items")) is not None:
+            settings = NewItemsSettings(placed["length"], placed["reg"])
+            model = model.with_new_items(placed["columns"], settings)
+        weight = getattr(fitted.settings, "dislikes", 0.0)
+        return model.with_dislikes(weight, progress).fitted if weight not in (0.0, AUTO) else model.fitted
 
     def check_update(self) -> None:
         """Raise an error where the model can neither take in more interactions nor forget a user."""
@@ -309,15 +366,20 @@ class Recommender(Tunable, Lists):
             )
         if users is not None and len(users) != histories.shape[0]:
             raise DataError(f"{len(users)} users were named for {histories.shape[0]} histories.")
-        known = None
-        if users is not None and not self.log.synthetic_users and (self.knows_users or len(users) > FEW):
+        known, said = None, self.fitted.dislikes
+        told = users is not None and (self.knows_users or len(users) > FEW) and not self.log.synthetic_users
+        if users is not None and (told or said is not None):
             known = self.log.users.positions(users)
         rows = sp.csr_array(histories, dtype=np.float32)  # whole numbers too, which a weight would round
         if not rows.has_canonical_format:  # repeated entries count together, as in a log
             rows = rows.copy()
             rows.sum_duplicates()
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._score_known(rows, known)
+            scores = self._score_known(rows, known if told else None)
+            if said is not None:
+                scores = scores - np.float32(self.settings.dislikes) * said.score(rows, known)
+            if self.fitted.new_items is not None:
+                scores = self.fitted.new_items.fill(scores)
         if scores.size and not (np.isfinite(scores.min()) and np.isfinite(scores.max())):
             raise SolveError(
                 f"the scores of {self.name} are NaN or infinite; expected finite numbers: fit it again, with "
@@ -363,7 +425,14 @@ class Recommender(Tunable, Lists):
         }
         users = pa.table({"id": log.users.ids})
         tables = {"users": users, "items": items, "interactions": pa.table(interactions), **self._tables()}
-        artifacts.write(path, kind="model", manifest=facts, arrays=self._arrays(), tables=tables)
+        if log.dislikes is not None:
+            pairs = log.dislikes.matrix.tocoo(copy=False)
+            at = {"row": pairs.row.astype(np.int32), "column": pairs.col.astype(np.int32)}
+            tables["dislikes"] = pa.table(at)
+        arrays = self._arrays()
+        for more in (self.fitted.dislikes, self.fitted.new_items):
+            arrays = arrays if more is None else arrays | more.arrays()
+        artifacts.write(path, kind="model", manifest=facts, arrays=arrays, tables=tables)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -392,7 +461,8 @@ class Recommender(Tunable, Lists):
             candidates = [_candidate(artifact, entry) for entry in artifact.manifest["candidates"]]
             about = dict(artifact.manifest.get("about", {}))
             state = model._restore(artifact, log)
-            return model.with_fit(Fitted(model.settings, log, state, about, candidates))
+            more = Dislikes.read(artifact, log), Placed.read(artifact, log)
+            return model.with_fit(Fitted(model.settings, log, state, about, candidates, *more))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays to store beside settings and histories."""
@@ -438,16 +508,26 @@ def _log_of(artifact: Artifact) -> Interactions:
     """The log of a saved model, after checking it."""
     users, items = Vocabulary(artifact.ids("users")), Vocabulary(artifact.ids("items"))
     shape = (len(users), len(items))
-    row, column = (
-        artifact.inside(f"column {name!r}", artifact.column("interactions", name, "i"), below)
-        for name, below in zip(("row", "column"), shape, strict=True)
-    )
+    row, column = _pairs(artifact, "interactions", shape)
     weights = artifact.weights("interactions", default=True)
     matrix = canonical(sp.csr_array((weights, (row, column)), shape=shape))
     artifact.agree(users=shape[0], items=shape[1], interactions=matrix.nnz)
     if not matrix.nnz:
         raise artifact.unsound("it has no interactions")
-    return Interactions(matrix, users, items, item_info=artifact.about_items())
+    log = Interactions(matrix, users, items, item_info=artifact.about_items())
+    if "dislikes" not in artifact.tables:
+        return log
+    row, column = _pairs(artifact, "dislikes", shape)
+    said = canonical(sp.csr_array((np.ones(len(row), np.float32), (row, column)), shape=shape))
+    if said.nnz < len(row) or said.multiply(matrix).nnz:
+        raise artifact.unsound("it has a dislike twice, or one that is an interaction too")
+    return replace(log, dislikes=Interactions(said, users, items))
+
+
+def _pairs(artifact: Artifact, table: str, shape: tuple[int, int]) -> Iterator[NDArray[Any]]:
+    """The rows and the columns of a table of pairs, after checking them."""
+    for name, below in zip(("row", "column"), shape, strict=True):
+        yield artifact.inside(f"column {name!r}", artifact.column(table, name, "i"), below)
 
 
 def _candidate(artifact: Artifact, entry: Any) -> Candidate:

@@ -27,6 +27,7 @@ from infrec.data import Interactions
 from infrec.data.change import Change
 from infrec.errors import InfrecError, SolveError
 from infrec.kernels import devices, gram, ridge
+from infrec.models import dislikes
 from infrec.models.base import Fitted, Recommender, State, stored
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -52,6 +53,7 @@ class EASESettings(Settings):
         search=(1, 10, 50, 100, 200, 500, 1000, 2000, 5000, 10000),
         fallback=100,
     )
+    dislikes: float | Auto = setting(AUTO, dislikes.HELP, least=0, decided_by_data=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge
 from infrec.kernels.collectives import Team
 from infrec.kernels.scores_gpu import KernelScorer, ScoresThere
-from infrec.models import infinite_ae_update
+from infrec.models import dislikes, infinite_ae_update
 from infrec.models.base import Fitted, State
 from infrec.models.centres import choose
 from infrec.models.explanation import Contributions, Explainable, contributions
@@ -79,6 +79,7 @@ class InfiniteAESettings(Settings):
         least=1,
     )
     seed: int = setting(42, "seed of that choice", least=0)
+    dislikes: float | Auto = setting(AUTO, dislikes.HELP, least=0, decided_by_data=True)
 
     @property
     def kernel(self) -> Kernel:
@@ -138,6 +139,7 @@ class InfiniteAE(Explainable):
             *,
             centres: int | Interactions = ...,
             seed: int = ...,
+            dislikes: float | Auto = ...,
         ) -> None: ...
 
     def __init__(  # type: ignore[no-redef]
@@ -257,7 +259,7 @@ class InfiniteAE(Explainable):
         return scores
 
     def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
-        scores = self.block_there(histories, size)
+        scores = None if self.fitted.dislikes is not None else self.block_there(histories, size)
         return None if scores is None else ScoresThere(scores, histories.shape[0])
 
     def block_there(self, histories: sp.csr_array, size: int) -> Any:
@@ -394,6 +396,7 @@ class InfiniteAE(Explainable):
 
     def with_only_centres(self) -> Self:
         """A model with equal scores that holds its centres and α alone, and knows no other user."""
+        dislikes.check_kept(self.log)
         state = InfiniteAEState(self.centres, self.alpha, popularity=self.popularity)
         return self.with_fit(replace(self.fitted, log=self.centres, state=state))
 

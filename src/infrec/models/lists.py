@@ -21,6 +21,7 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.rows import Rows
 from infrec.errors import ConfigError, DataError
 from infrec.metrics.ranking import top_k
+from infrec.models import dislikes
 from infrec.models.balance import Balance
 from infrec.models.reranking import Reranker, Traits
 from infrec.search.criterion import Scorer
@@ -82,12 +83,15 @@ def best_items(
     exclude_seen: bool,
     allowed: NDArray[np.bool_] | None,
     reranker: Reranker | None = None,
+    disliked: sp.csr_array | None = None,
 ) -> NDArray[np.int64]:
     """Columns of the k best items of each history, best first; −1 where fewer may appear.
 
-    reranker: what else counts beside the scores.
+    reranker: what else counts beside the scores. disliked: items that are in no list, for each history.
     """
     k, seen = min(k, rows.shape[1]), rows if exclude_seen else None
+    if disliked is not None and disliked.nnz:
+        seen = disliked if seen is None else sp.csr_array(seen + disliked)
     if reranker is not None:
         return reranker.best(scores, rows, k, exclude=seen, allowed=allowed)
     return top_k(scores, k, exclude=seen, only=allowed)
@@ -135,7 +139,7 @@ class Lists(Scorer):
             histories: Lists of item ids, or CSR rows, of anybody; neither users nor histories: everybody in
                 the log.
             k: Length of each list.
-            exclude_seen: Whether items of the history stay out.
+            exclude_seen: Whether items of the history stay out; what known users dislike always does.
             only: Item ids; nothing else is recommended.
             exclude: Item ids that stay out.
             on_unknown: For a user or a history of which nothing is known: popular items, no list, or an
@@ -154,15 +158,17 @@ class Lists(Scorer):
         _check_length(k)
         if users is not None and histories is not None:
             raise ConfigError("both users and histories were given; expected one of them.")
-        by_id = histories is None
+        by_id, known = histories is None, None
         if histories is None:
             names, rows = _known_users(self.log, users, on_unknown)
+            known = None if self.log.dislikes is None else self.log.users.positions(names)
         else:
             rows = _as_rows(self.log, histories, on_unknown)
             names = pa.array(np.arange(rows.shape[0], dtype=np.int64))
         if on_unknown == "skip":
             kept = np.flatnonzero(np.diff(rows.indptr))
             rows, names = rows[kept], names.take(pa.array(kept))
+            known = None if known is None else known[kept]
         allowed = _allowed(self.log, only, exclude)
         reranker = Reranker.of(self.traits, Balance(diversity, popularity), max_per)
         step = max(1, _BATCH_SCORES // max(1, rows.shape[1]))
@@ -173,7 +179,13 @@ class Lists(Scorer):
             asked = rows if rows.shape[0] <= step else rows[some]
             scores = self._scores(asked, names[some] if by_id else None)
             best[some] = best_items(
-                scores, asked, k, exclude_seen=exclude_seen, allowed=allowed, reranker=reranker
+                scores,
+                asked,
+                k,
+                exclude_seen=exclude_seen,
+                allowed=allowed,
+                reranker=reranker,
+                disliked=self._disliked(None if known is None else known[some]),
             )
             values[some] = np.take_along_axis(scores, best[some], axis=1)
         row, place = np.nonzero(best >= 0)
@@ -186,6 +198,12 @@ class Lists(Scorer):
             "source": pc.if_else(pa.array(np.diff(rows.indptr)[row] > 0), "model", "popular"),
         }
         return _with_titles(self.log, table, items)
+
+    def _disliked(self, known: NDArray[np.integer] | None) -> sp.csr_array | None:
+        """The dislikes of users by their rows in the log, −1 for one whom it does not know."""
+        if known is None or self.log.dislikes is None:
+            return None
+        return dislikes.of_users(self.log.dislikes, known)
 
     def rank(
         self,

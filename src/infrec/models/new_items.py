@@ -17,6 +17,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -26,15 +27,19 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import machine
+from infrec.data import Interactions
 from infrec.errors import DataError
+from infrec.kernels import devices
 from infrec.metrics.ranking import top_k
 from infrec.models.reranking import Attribute
 from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
+    from infrec.contents import Artifact
     from infrec.models.base import Recommender
 
 YEAR = re.compile(r"\((\d{4})\)\s*$")  # at the end of a title
+_COLUMNS, _WEIGHTS = "new_items.columns", "new_items.weights"  # names of saved arrays
 _DISTINCT = 0.5  # values for each item from which on a text tells items apart and says nothing of their kind
 
 
@@ -117,6 +122,27 @@ class Features:
             product *= np.maximum(alike, 0)
         return mean + product
 
+    def weights(
+        self, known: NDArray[np.integer], new: NDArray[np.integer], settings: NewItemsSettings
+    ) -> NDArray[np.float32]:
+        """W, known × new.
+
+        Args:
+            known: Rows of the known items.
+            new: Rows of the new ones.
+            settings: How far likeness reaches.
+        """
+        machine.require_memory(
+            24 * len(known) * (len(known) + len(new)),
+            f"likenesses of {len(known):,} items by their features",
+            "keep fewer items (min_item; `--min-item`), or use a machine with more memory",
+        )
+        gram = self.kernel(known, known, settings.length)
+        gram[np.diag_indices_from(gram)] += settings.reg
+        right = self.kernel(known, new, settings.length)
+        weights = scipy.linalg.solve(gram, right, assume_a="pos", overwrite_a=True, overwrite_b=True)
+        return weights.astype(np.float32)
+
 
 @dataclass(frozen=True, eq=False)
 class NewItems:
@@ -155,16 +181,7 @@ class NewItems:
                 f"{len(known):,} known items for a model of {model.log.n_items:,}; expected equal."
             )
         chosen = settings or NewItemsSettings()
-        machine.require_memory(
-            24 * len(known) * (len(known) + len(new)),
-            f"likenesses of {len(known):,} items by their features",
-            "keep fewer items (min_item; `--min-item`), or use a machine with more memory",
-        )
-        gram = features.kernel(known, known, chosen.length)
-        gram[np.diag_indices_from(gram)] += chosen.reg
-        right = features.kernel(known, new, chosen.length)
-        weights = scipy.linalg.solve(gram, right, assume_a="pos", overwrite_a=True, overwrite_b=True)
-        return cls(model, weights.astype(np.float32), chosen)
+        return cls(model, features.weights(known, new, chosen), chosen)
 
     def score(self, histories: sp.csr_array, *, users: Any = None) -> NDArray[np.float32]:
         """Scores of the known items, then of the new ones, for each history.
@@ -186,6 +203,72 @@ class NewItems:
         scores = self.score(histories)
         seen = sp.csr_array((histories.data, histories.indices, histories.indptr), shape=scores.shape)
         return top_k(scores, min(k, scores.shape[1]), exclude=seen)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Items of a model's log that nobody has yet, with a place in every list.
+
+    Args:
+        new: Their columns.
+        known: The other columns.
+        weights: W, known × new.
+    """
+
+    new: NDArray[np.int64]
+    known: NDArray[np.int64]
+    weights: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls, log: Interactions, columns: Sequence[str] | None = None, settings: NewItemsSettings | None = None
+    ) -> tuple[Self, tuple[str, ...]]:
+        """The items of a log that nobody has, and the names of the features that place them.
+
+        Args:
+            log: The log, with a table about its items.
+            columns: Columns of that table; by default all that say what kind of item it is.
+            settings: How far likeness reaches.
+        """
+        features = Features(log.item_info, columns)
+        counts = log.item_counts
+        new, known = np.flatnonzero(counts == 0), np.flatnonzero(counts)
+        weights = features.weights(known, new, settings or NewItemsSettings())
+        return cls(new, known, weights), tuple(column.name for column in features.columns)
+
+    @cached_property
+    def _resident(self) -> devices.ResidentMatrix:
+        return devices.ResidentMatrix(self.weights)
+
+    def fill(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores in which those of new items follow from those of known ones.
+
+        Args:
+            scores: Scores of all items, a row for each history.
+        """
+        filled = scores.copy()
+        filled[:, self.new] = self._resident.left_multiply(np.ascontiguousarray(scores[:, self.known]))
+        return filled
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays to save, by name."""
+        return {_COLUMNS: self.new, _WEIGHTS: self.weights}
+
+    @classmethod
+    def read(cls, artifact: Artifact, log: Interactions) -> Self | None:
+        """From what `arrays` gave; None where there is nothing of it.
+
+        Args:
+            artifact: The saved model.
+            log: Its log.
+        """
+        if _WEIGHTS not in artifact.arrays:
+            return None
+        new = artifact.positions(_COLUMNS, None, log.n_items).astype(np.int64)
+        if (np.diff(new) <= 0).any():
+            raise artifact.unsound("its new items are not in order")
+        known = np.setdiff1d(np.arange(log.n_items), new)
+        return cls(new, known, artifact.array(_WEIGHTS, len(known), len(new)))
 
 
 def _with_year(table: pa.Table) -> pa.Table:

@@ -27,7 +27,7 @@ from infrec.report.document import (
 )
 from infrec.report.numbers import MEANING, facts, label, number, seconds, settings, shown, signed
 
-BEYOND = ("coverage@10", "novelty@10")
+BEYOND = ("coverage@10", "novelty@10", "disliked@10")
 DRAWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100")
 
 

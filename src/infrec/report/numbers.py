@@ -24,6 +24,7 @@ MEANING = {
     "AUC": "chance that a held-out item scores higher than a random other one (0.5 is guessing)",
     "distance@10": "how few people two items of a list have in common: mean 1 − cosine over its pairs (%)",
     "coverage@10": "share of all items that anybody is recommended (%)",
+    "disliked@10": "items among the first 10 that the user dislikes, as was held out",
     "novelty@10": "how unexpected the recommended items are: mean −log₂ of their share of users (bits)",
 }
 
@@ -57,7 +58,7 @@ def interval(metric: str, bounds: tuple[float, float] | None) -> str:
 
 
 def _digits(metric: str) -> int:
-    return 4 if metric == "AUC" else 2
+    return 4 if metric == "AUC" else 3 if metric.startswith("disliked") else 2
 
 
 def beside(cell: Value) -> str:

@@ -8,7 +8,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, Self
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, InfrecError
@@ -76,6 +78,11 @@ class Tunable(Scorer):
         """The settings that are "auto" and are chosen on validation."""
         decided = self.settings_type.decided_by_data()
         return [name for name, value in self.selected.items() if value == AUTO and name not in decided]
+
+    @property
+    def takes_dislikes(self) -> bool:
+        """Whether dislikes beside a log count in the scores."""
+        return "dislikes" in self.settings_type.names()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments that make such a model, by name: the settings as requested, before any fit.
@@ -148,6 +155,31 @@ class Tunable(Scorer):
 
         Args:
             candidates: The variants that were tried.
+        """
+
+    @abstractmethod
+    def with_dislikes(self, weight: float, progress: Progress = silent) -> Self:
+        """The fitted model with another weight of its log's dislikes.
+
+        Args:
+            weight: The weight; 0: they count for nothing.
+            progress: Called while it works.
+        """
+
+    @abstractmethod
+    def scores_with_dislikes(self, rows: NDArray[np.integer]) -> NDArray[np.float32]:
+        """`fitted_scores`, less what dislikes count.
+
+        Args:
+            rows: Row numbers of the training users.
+        """
+
+    @abstractmethod
+    def with_facts(self, **facts: Any) -> Self:
+        """The fitted model with more about what was decided for it, and why.
+
+        Args:
+            facts: Anything that JSON can hold, by name.
         """
 
     @property

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import scipy.sparse as sp
@@ -21,9 +22,11 @@ from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
+from infrec.search import dislikes
 from infrec.search.criterion import Candidate, Criterion, early_stopping, validate_alignment
 from infrec.search.halving import halve
 from infrec.search.tunable import Tunable
+from infrec.settings import AUTO
 from infrec.splits import Split, inner_holdout
 
 logger = logging.getLogger(__name__)
@@ -88,6 +91,24 @@ def tune(
     """
     train, validation = (data.train, data.val) if isinstance(data, Split) else data
     _check(model, train, validation, space, context, seconds)
+    if train.dislikes is not None:
+        if not model.takes_dislikes:
+            warnings.warn(
+                f"{model.name} learns nothing from dislikes, they only stay out of the lists of those who "
+                "said so; the models infinite-ae and ease learn from them.",
+                stacklevel=3,
+            )
+        elif model.settings.dislikes != 0:
+            return _tune_with_dislikes(
+                model,
+                train,
+                validation,
+                space=space,
+                context=context,
+                seconds=seconds,
+                seed=seed,
+                progress=progress,
+            )
     begin = time.perf_counter()
     criterion, size = "HR@100", 1
     if model.strategy == "ladder" and model.auto_settings:
@@ -127,6 +148,35 @@ def tune(
         result = one.error if one.score is None else f"{criterion} {one.score:.2f} %"
         logger.debug("%s: tried %s: %s (%.2f s)", model.name, dict(one.settings), result, one.seconds)
     return Tuned(fitted.with_candidates(candidates), candidates, time.perf_counter() - begin, size, criterion)
+
+
+def _tune_with_dislikes(
+    model: M, train: Interactions, validation: Interactions | None, **options: Any
+) -> Tuned[M]:
+    """The open settings as without dislikes, then the weight of these, where some are hidden to choose it by.
+
+    options: See `tune`.
+    """
+    begin, progress = time.perf_counter(), options["progress"]
+    weight, plain = model.settings.dislikes, model.with_settings(dislikes=0.0)
+    if weight != AUTO or options["context"] is not None:
+        tuned = tune(plain, (train, validation), **options)
+        weight = 0.0 if weight == AUTO else weight
+        return replace(tuned, model=tuned.model.with_dislikes(weight, progress))
+    parts = (train, validation) if validation is not None else inner_holdout(train)
+    hidden = None if parts is None or parts[1] is None else parts[1].dislikes
+    if parts is None or parts[1] is None or hidden is None or not hidden.n_interactions:
+        return tune(plain, (train, validation), **options)
+    first = tune(plain, parts, **options)
+    chosen, tried = dislikes.choose(first.model, parts[1], progress)
+    if validation is None:
+        fitted = first_solved(
+            first.candidates or [Candidate({}, 0.0)],
+            lambda settings: _fit(plain, train, settings, progress),
+        )
+        chosen = fitted.with_dislikes(chosen.settings.dislikes, progress)
+    chosen = chosen.with_facts(dislikes=[asdict(one) for one in tried]).with_candidates(first.candidates)
+    return replace(first, model=chosen, seconds=time.perf_counter() - begin)
 
 
 def _check(

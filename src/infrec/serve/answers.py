@@ -59,7 +59,9 @@ def recommend(served: Served, requests: Sequence[RecommendRequest]) -> list[byte
     if ready:
         rows = _stacked(served, [one.history for one in ready])
         scores = _scores(served, rows, [one.history.user for one in ready])
-        for place, one, items, values in zip(places, ready, *_lists(ready, rows, scores), strict=True):
+        disliked = served.disliked([one.history.user for one in ready])
+        lists = _lists(ready, rows, scores, disliked)
+        for place, one, items, values in zip(places, ready, *lists, strict=True):
             out[place] = _answer(served, one, items, values)
     return out
 
@@ -144,7 +146,10 @@ def _scores(served: Served, rows: sp.csr_array, users: list[Id | None]) -> NDArr
 
 
 def _lists(
-    ready: Sequence[_Ready], rows: sp.csr_array, scores: NDArray[np.float32]
+    ready: Sequence[_Ready],
+    rows: sp.csr_array,
+    scores: NDArray[np.float32],
+    disliked: sp.csr_array | None,
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float32]]]:
     """Each request's best items and their scores. Those of one length and by scores alone go together."""
     groups: dict[tuple[int, bool, int], list[int]] = {}
@@ -161,6 +166,7 @@ def _lists(
             exclude_seen=exclude_seen,
             allowed=ready[members[0]].allowed,
             reranker=ready[members[0]].reranker,
+            disliked=disliked if whole or disliked is None else disliked[members],
         )
         for at, row in zip(members, best, strict=True):
             items[at] = row[row >= 0]

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions, Vocabulary
 from infrec.models.base import WITHOUT_IDS, Recommender
+from infrec.models.dislikes import of_users
 from infrec.serve.errors import Problem
 from infrec.serve.words import Words
 
@@ -76,6 +78,17 @@ class Served:
     def named(self) -> bool:
         """Whether real users can be asked for by their ids."""
         return self.kind == "log" and self.model.about.get("users") != WITHOUT_IDS
+
+    def disliked(self, users: Sequence[Id | None]) -> sp.csr_array | None:
+        """Dislikes of each of these users; None where the model knows of none.
+
+        Args:
+            users: Ids of the users, None for somebody who is not known.
+        """
+        if self.log.dislikes is None:
+            return None
+        rows = np.array([-1 if user is None else self.users[str(user)] for user in users])
+        return of_users(self.log.dislikes, rows)
 
     def facts(self) -> dict[str, Any]:
         """The model's entry in the list of models."""

@@ -6,8 +6,8 @@ known again, and adding or removing one user moves no other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ _BLOCK = 1 << 23  # interactions shuffled at a time
 HELD_OUT = 0.1
 INNER_SEED = 42  # of what is held out inside a log to choose settings by
 FEWEST = 3  # a user needs one interaction for each part
+Parts: TypeAlias = tuple[Interactions, Interactions, Interactions]  # train, validation, test
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,32 @@ def holdout(log: InteractionsLike, *, seed: int = 42) -> Split:
     place = _shuffled_place(log.matrix, generator(seed, "holdout"))
     test = (place >= np.repeat((0.9 * n).astype(np.int32), n)) | (place == 0)
     train = (place < np.repeat((0.8 * n).astype(np.int32), n)) & ~test
-    return Split(keep(log, train), keep(log, ~train & ~test), keep(log, test), name=f"holdout (seed {seed})")
+    parts = keep(log, train), keep(log, ~train & ~test), keep(log, test)
+    return Split(*with_dislikes(log, parts, seed), name=f"holdout (seed {seed})")
+
+
+def with_dislikes(log: Interactions, parts: Parts, seed: int) -> Parts:
+    """Train, validation and test part with the dislikes of a log: 80, 10 and 10 % of each user's, shuffled,
+    whatever becomes of the interactions.
+
+    Args:
+        log: The log, over the users and items of the parts.
+        parts: The three parts.
+        seed: Seed of the shuffle.
+    """
+    if log.dislikes is None:
+        return parts
+    dislikes = log.dislikes.with_matrix(log.dislikes.matrix)
+    n = dislikes.user_counts
+    place = _shuffled_place(dislikes.matrix, generator(seed, "holdout of dislikes"))
+    known = place < np.repeat(np.ceil(0.8 * n).astype(np.int32), n)
+    test = place >= np.repeat(np.ceil(0.9 * n).astype(np.int32), n)
+    train, val, test_part = parts
+    return (
+        replace(train, dislikes=keep(dislikes, known)),
+        replace(val, dislikes=keep(dislikes, ~known & ~test)),
+        replace(test_part, dislikes=keep(dislikes, test)),
+    )
 
 
 def hide(log: Interactions, *, share: float = 0.1, seed: int = 42) -> tuple[Interactions, Interactions]:
@@ -127,10 +153,13 @@ def inner_holdout(log: Interactions) -> tuple[Interactions, Interactions] | None
     try:
         # Without the data's own parts: this is a holdout inside what we were given to train on. Without its
         # times, which no model looks at and which are half of a large log's memory.
-        split = holdout(log.with_matrix(log.matrix), seed=INNER_SEED)
+        split = holdout(replace(log, time=None, parts=None), seed=INNER_SEED)
     except DataError:
         return None
     held_out = split.val.with_matrix(split.val.matrix.maximum(split.test.matrix))
+    if split.val.dislikes is not None and split.test.dislikes is not None:
+        hidden = split.val.dislikes.matrix.maximum(split.test.dislikes.matrix)
+        held_out = replace(held_out, dislikes=split.val.dislikes.with_matrix(hidden))
     if not held_out.n_interactions or not split.train.n_interactions:
         return None
     return split.train, held_out
@@ -150,7 +179,14 @@ def own_split(log: Interactions) -> Split:
                 "`split`, so complete it or read the data without it."
             )
     nothing = sp.csr_array(log.matrix.shape, dtype=np.float32)
-    train, val, test = (log.with_matrix(parts.get(name, nothing)) for name in ("train", "val", "test"))
+    names = ("train", "val", "test")
+    train, val, test = (log.with_matrix(parts.get(name, nothing)) for name in names)
+    if log.dislikes is not None:
+        said = log.dislikes.parts or {"train": log.dislikes.matrix}
+        train, val, test = (
+            replace(part, dislikes=log.dislikes.with_matrix(said.get(name, nothing)))
+            for name, part in zip(names, (train, val, test), strict=True)
+        )
     return Split(train, val, test, name="own")
 
 

@@ -51,13 +51,23 @@ def hold_out_items(log: Interactions, share: float, *, seed: int = 42) -> ItemSp
     new, known = np.sort(order[:count]), np.sort(order[count:])
     if not log.matrix[:, known].nnz:
         raise DataError("nobody has an item that is not held out; expected a log with more items.")
-    train = replace(
+    return ItemSplit(with_items(log, known), known, new, canonical(log.matrix[:, new]))
+
+
+def with_items(log: Interactions, columns: NDArray[np.integer]) -> Interactions:
+    """A log with these items alone, of all its users; without times and dislikes.
+
+    Args:
+        log: The log.
+        columns: Columns of the items that stay.
+    """
+    return replace(
         log,
-        matrix=canonical(log.matrix[:, known]),
-        items=Vocabulary(log.items.take(known)),
-        item_info=None if log.item_info is None else log.item_info.take(known),
+        matrix=canonical(log.matrix[:, columns]),
+        items=Vocabulary(log.items.take(columns)),
+        item_info=None if log.item_info is None else log.item_info.take(columns),
         time=None,
         parts=None,
         report=None,
+        dislikes=None,
     )
-    return ItemSplit(train, known, new, canonical(log.matrix[:, new]))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits.holdout import FEWEST, Split, keep, rows_of
+from infrec.splits.holdout import FEWEST, Split, keep, rows_of, with_dislikes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,9 +38,8 @@ def leave_last_out(log: InteractionsLike) -> Split:
             "of train, validation and test."
         )
     from_end = _from_end(log)
-    return Split(
-        keep(log, from_end > 1), keep(log, from_end == 1), keep(log, from_end == 0), name="leave-last-out"
-    )
+    parts = keep(log, from_end > 1), keep(log, from_end == 1), keep(log, from_end == 0)
+    return Split(*with_dislikes(log, parts, 0), name="leave-last-out")
 
 
 def by_time(log: InteractionsLike) -> Split:
@@ -63,6 +63,12 @@ def by_time(log: InteractionsLike) -> Split:
         raise DataError(
             f"of the {len(known):,} users who are there in the first 80 % of the log's interactions, none is "
             "in the last 10 %; expected some: use `leave_last_out` or `holdout`."
+        )
+    if (dislikes := log.dislikes) is not None and dislikes.time is not None:
+        said = np.searchsorted(np.sort(time)[np.searchsorted(np.sort(tenth), (8, 9))], dislikes.time, "right")
+        train, val_part, test_part = (
+            replace(part, dislikes=keep(dislikes, said == number).select_users(known))
+            for number, part in enumerate((train, val_part, test_part))
         )
     return Split(train, val_part, test_part, name="by-time")
 
