@@ -455,7 +455,10 @@ def fit_for(
     empty = not split.val.n_interactions
     validation = None if empty and (search.none or model.auto_settings) else split.val
     if search.none:
-        model = model.with_settings(**{name: model.fallback[name] for name in model.auto_settings})
+        shipped = {name: model.fallback[name] for name in model.auto_settings}
+        if fit_on.dislikes is not None and model.takes_dislikes and "dislikes" not in search.fixed:
+            shipped["dislikes"] = 0.0
+        model = model.with_settings(**shipped)
     elif validation is None:
         console.note(
             "nothing is held out for validation: settings are chosen on a part hidden from what is fitted on."

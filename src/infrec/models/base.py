@@ -288,8 +288,12 @@ class Recommender(Tunable, Lists):
         facts = {name: self.about[name] for name in _OF_THE_LOG if name in self.about}
         model = self.with_fit(replace(fitted, about={**facts, **fitted.about}, dislikes=None, new_items=None))
         if (placed := facts.get("new_items")) is not None:
-            settings = NewItemsSettings(placed["length"], placed["reg"])
-            model = model.with_new_items(placed["columns"], settings)
+            try:
+                settings = NewItemsSettings(float(placed["length"]), float(placed["reg"]))
+                columns = [str(name) for name in placed["columns"]]
+            except (KeyError, TypeError, ValueError):
+                raise ArtifactError("the model does not tell its new items as infrec does.") from None
+            model = model.with_new_items(columns, settings)
         weight = getattr(fitted.settings, "dislikes", 0.0)
         return model.with_dislikes(weight, progress).fitted if weight not in (0.0, AUTO) else model.fitted
 
@@ -462,6 +466,8 @@ class Recommender(Tunable, Lists):
             about = dict(artifact.manifest.get("about", {}))
             state = model._restore(artifact, log)
             more = Dislikes.read(artifact, log), Placed.read(artifact, log)
+            if more[0] is not None and getattr(model.settings, "dislikes", AUTO) == AUTO:
+                raise artifact.unsound("it foretells dislikes and has no weight of them")
             return model.with_fit(Fitted(model.settings, log, state, about, candidates, *more))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
