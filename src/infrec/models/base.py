@@ -106,6 +106,11 @@ class Fitted:
     dislikes: Dislikes | None = None
     new_items: Placed | None = None
 
+    @property
+    def adjusts_scores(self) -> bool:
+        """Whether dislikes or new items change scores after the model has given them."""
+        return self.dislikes is not None or self.new_items is not None
+
 
 class Recommender(Tunable, Lists):
     """A model is made with settings, fitted on `Interactions`, then asked about users or histories.
