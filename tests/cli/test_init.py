@@ -81,6 +81,17 @@ def test_what_it_cannot_see_it_asks_for_in_one_command(infrec: Infrec, tmp_path:
     assert infrec("init", tmp_path / "nowhere.csv").code == 2
 
 
+def test_it_says_which_columns_nothing_uses(infrec: Infrec, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("Nutzer;Artikel;Menge\n" + "".join(f"n{n};a{n % 3};{n}\n" for n in range(9)))
+    words = ("init", path, "--user", "Nutzer", "--item", "Artikel")
+    said = "not used: 'Menge'; --rating, --time or --weight says what a column holds"
+    assert said in infrec(*words, "--json").document["notes"]
+    assert not any(
+        "not used" in one for one in infrec(*words, "--weight", "Menge", "--json").document["notes"]
+    )
+
+
 def test_sections_of_other_files_stay(tmp_path: Path) -> None:
     path = tmp_path / "infrec.toml"
     path.write_text('# ours\n["a.csv"]\nuser = "who" # old\nmin-user = 2\n\n# about b\n["b.csv"]\nuser = 1\n')

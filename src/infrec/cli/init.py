@@ -87,6 +87,7 @@ def _understood(
     file: str, reading: Reading, progress: Progress
 ) -> tuple[Interactions, dict[str, Any], list[dict[str, Any]], list[str]]:
     """The log as it will be read, the options that say so, its first rows, and what is worth knowing."""
+    from infrec.data.columns import listed
     from infrec.data.read import sources
     from infrec.data.row_rules import Rules
 
@@ -109,6 +110,9 @@ def _understood(
         chosen = Reading(**{**chosen.given(), **options})
         log = chosen.load(file, progress, noted=False)
     notes += [line for line in report_lines(log.report) if line not in notes]
+    unused = [name for name in source.columns if name not in rules.wanted]
+    if unused and not any(repr(name) in note for name in unused for note in notes):
+        notes.append(f"not used: {listed(unused, 4)}; --rating, --time or --weight says what a column holds")
     return log, options, _rows(source, rules, log), notes
 
 
