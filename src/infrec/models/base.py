@@ -181,6 +181,13 @@ class Recommender(Tunable, Lists):
             interactions: The log to fit on.
         """
 
+    def check_time(self, interactions: Interactions) -> None:
+        """Raise an error where choosing settings would take very long; a command asks before it begins.
+
+        Args:
+            interactions: The log to fit on.
+        """
+
     def path(
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
