@@ -189,6 +189,7 @@ USERS = {
     "netflix-sample": 32450,
     "lastfm-2k": 1883,
     "gowalla": 29858,
+    "demo": 1000,
 }
 
 

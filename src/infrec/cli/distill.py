@@ -62,17 +62,17 @@ class MethodOptions(Settings):
     DistillSettings,
     given_only=True,
     panel=_HOW,
-    users=Shown("N", _SIZE, help="number of synthetic users (default 500)"),
+    users=Shown("N", _SIZE, help="number of synthetic users (default 500, or half of the log's)"),
     per_user=Shown("N", _SIZE, help="interactions per synthetic user, on average"),
     mode=Shown(
         help="few interactions with weights (the default); 0/1; weights of all items; the paper's code"
     ),
     start=Shown(help="begin with item popularity and noise, or with rows of real users (which leaks them)"),
     loss=Shown(help="on standardised scores (ours), as the paper's code has it, or its equation"),
-    targets=Shown(help="learn what all others predict for a user (0/1's default), or own items (leaks)"),
+    targets=Shown(help="learn what all others predict for a user, or the user's own items (leaks)"),
     hidden=Shown("SHARE", help="share of a user's items to hide and predict"),
     tau=Shown("T", help="τ: temperature"),
-    steps=Shown("N", help="maximum steps (default 200; `soft`: 150)"),
+    steps=Shown("N", help="maximum steps (default 200; 300 on a small log; `soft`: 150)"),
 )
 def distill(
     data: options.Data,

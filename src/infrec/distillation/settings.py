@@ -92,8 +92,8 @@ class DistillSettings(Settings):
     )
     hidden: float | None = setting(
         0.0,
-        "share of a user's items hidden in each step; `discrete` with own targets: 0.2; –: 0.3 of a small "
-        "log, else 0.5",
+        "share of a user's items hidden in each step; `discrete` with own targets: 0.2; –: 0.2 of a small "
+        "log, 0.3 where a user has less than 10 interactions, else 0.5",
         least=0,
         below=1,
     )
@@ -207,7 +207,7 @@ class DistillSettings(Settings):
             per_user=per_user,
             size_power=power,
             mass=mass,
-            hidden=(0.3 if small else 0.5) if self.hidden is None else self.hidden,
+            hidden=((0.2 if long else 0.3) if small else 0.5) if self.hidden is None else self.hidden,
             sharpness=(0.15 if small else 0.25) if self.sharpness is None else self.sharpness,
             others=self.others or ("both" if small and long and self.mode == "weighted" else "items"),
             draws=self.draws or math.ceil(self.per_user or default_draws(mean)),

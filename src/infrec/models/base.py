@@ -383,7 +383,7 @@ class Recommender(Tunable, Lists):
         if users is not None and len(users) != histories.shape[0]:
             raise DataError(f"{len(users)} users were named for {histories.shape[0]} histories.")
         known, said = None, self.fitted.dislikes
-        told = users is not None and (self.knows_users or len(users) > FEW)
+        told = users is not None and (self.knows_users or len(users) > FEW) and not self.log.synthetic_users
         if users is not None and (told or said is not None):
             known = self.log.users.positions(users)
         rows = sp.csr_array(histories, dtype=np.float32)  # whole numbers too, which a weight would round
