@@ -133,7 +133,7 @@ def test_a_run_directory_is_not_overwritten_or_mixed_up(small_log: Interactions,
     _run(small_log, run_directory=tmp_path / "run")
     with pytest.raises(ConfigError, match="holds the checkpoint of an earlier run"):
         _run(small_log, run_directory=tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"a run with hidden = 0\.3, this one has 0\.4"):
+    with pytest.raises(ConfigError, match=r"a run with hidden = 0\.2, this one has 0\.4"):
         _run(small_log, run_directory=tmp_path / "run", resume=True, hidden=0.4)
     other = Interactions.from_csr(
         small_log.matrix[::-1], users=small_log.users.ids, items=small_log.items.ids

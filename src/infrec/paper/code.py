@@ -19,7 +19,15 @@ GROUND = "ground floor"
 ROOMS = ("data", "splits", "metrics", "kernels", "search", "models", "samplers", "distillation", "evaluation",
          "privacy")  # fmt: skip
 # The files of `paper` that measure; the others only name cells or show what was measured.
-MEASURING = ("measure.py", "noise.py", "deanonymise.py", "timeline.py", "continual_strategies.py", "ader.py")
+MEASURING = (
+    "measure.py",
+    "peers.py",
+    "noise.py",
+    "deanonymise.py",
+    "timeline.py",
+    "continual_strategies.py",
+    "ader.py",
+)
 
 
 @lru_cache(maxsize=1)
