@@ -57,6 +57,8 @@ def test_evaluate_counts_them(infrec: Infrec, ratings: Path) -> None:
     assert measured.code == 0 and "poprec learns nothing from dislikes" in measured.err
     assert all("disliked@10" in one["metrics"] for one in measured.document["results"])
     assert "disliked@10" in infrec("evaluate", ratings, *RULES).out
+    plain = infrec("evaluate", ratings, *RULES, "--no-search", "--json").document
+    assert plain["selected"]["dislikes"] == 0 and "dislikes" not in plain["about"]
     assert "disliked" not in infrec("evaluate", ratings, *RULES[:2]).out
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from infrec import machine
+from infrec.cli import evaluate
+from infrec.models import ease
 from infrec.report import numbers
 from tests.cli.conftest import Infrec
 
@@ -37,9 +40,38 @@ def test_memory_of_all_is_checked_before_the_first_is_fitted(infrec: Infrec, wid
     assert fitted["model"] == "poprec" and "HR@10" in fitted["metrics"]
     assert refused["model"] == "ease" and refused["error"]["type"] == "MemoryBudgetError"
     assert "30,000 items" in refused["error"]["message"] and "metrics" not in refused
-    assert "--min-item 2: " in refused["error"]["message"]
+    assert "--min-item 2: at most " in refused["error"]["message"]
     said = ran.err.splitlines()
     assert said[0].startswith("EASE cannot run, the others do: ") and said[1].startswith("PopRec: HR@10 ")
+    assert said[0].endswith(
+        f"With it: infrec evaluate {wide} -m poprec -m ease --sample-users 50 --json --min-item 2"
+    )
+
+
+def test_what_takes_very_long_is_refused_before_anything_is_fitted(
+    infrec: Infrec, ratings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Choosing λ of EASE; with λ given, or nothing to choose, it runs."""
+    monkeypatch.setattr(ease, "_RATE", 1.0)
+    ran = infrec("evaluate", ratings, "-m", "poprec", "-m", "ease", "--json")
+    fitted, refused = ran.document["results"]
+    assert "HR@10" in fitted["metrics"] and "metrics" not in refused
+    assert re.search(r"takes about [\d,]+ minutes on \d+ cores; .*--set reg=300", refused["error"]["message"])
+    for words in (("--set", "reg=300"), ("--no-search",), ("--search", "60")):
+        assert infrec("evaluate", ratings, "-m", "ease", *words, "--json").code == 0
+
+
+def test_of_very_many_scores_a_sample_of_users_is_measured(
+    infrec: Infrec, ratings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = infrec("evaluate", ratings, "-m", "poprec", "--json").document["users"]
+    items = infrec("datasets", "stats", ratings, "--json").document["items"]
+    monkeypatch.setattr(evaluate, "SCORES", 7 * items)
+    ran = infrec("evaluate", ratings, "-m", "poprec", "--json")
+    assert ran.document["users"] == every | {"measured": 7}
+    assert f"measured on 7 of {every['of']} users, drawn at random" in ran.err
+    ran = infrec("evaluate", ratings, "-m", "poprec", "--sample-users", every["of"], "--json")
+    assert ran.document["users"] == every and "at random" not in ran.err
 
 
 def test_a_failure_on_the_way_loses_no_other_result(infrec: Infrec, twins: Path) -> None:

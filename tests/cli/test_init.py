@@ -40,6 +40,23 @@ def test_what_it_shows(infrec: Infrec, books: Path) -> None:  # noqa: F811
     assert ran.code == 0 and "Café 4 & more" in ran.out
     assert '["BX-Book-Ratings.csv"]' in ran.out and 'positive = "rating >= 8"' in ran.out
     assert f"infrec fit {books} -o model" in ran.out.replace("\n", "")
+    said = ran.err.splitlines()
+    assert said[0].startswith("without a rule every rating") and "now has --positive 'rating >= 8'" in said[0]
+    assert "55 of 240 rows count as interactions" in said[1]
+
+
+def test_the_options_may_stand_elsewhere(infrec: Infrec, books: Path, tmp_path: Path) -> None:  # noqa: F811
+    """A file that is not there yet, or has other sections; the next command names it."""
+    elsewhere = tmp_path / "options.toml"
+    for text in ("", '["other.csv"]\nuser = 1\n'):
+        ran = infrec("init", books, "--config", elsewhere)
+        assert ran.code == 0 and not config.beside(str(books)).exists()
+        assert f"infrec fit {books} -o model --config {elsewhere}" in ran.out.replace("\n", "")
+        elsewhere.write_text(elsewhere.read_text() + text)
+    other = books.with_name("other-log.csv")
+    other.write_bytes(books.read_bytes())
+    assert infrec("init", other, "--config", elsewhere).code == 0
+    assert "other-log.csv" in elsewhere.read_text() and "other.csv" in elsewhere.read_text()
 
 
 def test_a_file_without_a_header(infrec: Infrec, tmp_path: Path) -> None:
@@ -62,6 +79,17 @@ def test_what_it_cannot_see_it_asks_for_in_one_command(infrec: Infrec, tmp_path:
     assert ran.code == 1 and f"Try: infrec init {path} --user who --item what" in ran.err
     assert not config.beside(str(path)).exists()
     assert infrec("init", tmp_path / "nowhere.csv").code == 2
+
+
+def test_it_says_which_columns_nothing_uses(infrec: Infrec, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("Nutzer;Artikel;Menge\n" + "".join(f"n{n};a{n % 3};{n}\n" for n in range(9)))
+    words = ("init", path, "--user", "Nutzer", "--item", "Artikel")
+    said = "not used: 'Menge'; --rating, --time or --weight says what a column holds"
+    assert said in infrec(*words, "--json").document["notes"]
+    assert not any(
+        "not used" in one for one in infrec(*words, "--weight", "Menge", "--json").document["notes"]
+    )
 
 
 def test_sections_of_other_files_stay(tmp_path: Path) -> None:

@@ -140,6 +140,7 @@ def test_netflix_ragged_and_broken(tmp_path: Path) -> None:
     for content, says in (
         (b"5,3,2005-01-01\n", "before any film"),
         (b"1:\nfive,3,2005-01-01\n", "something else"),
+        (b"1:\n5,3,2005-01-01\n6,3\r7\r8\n", "blank or broken lines"),
         (b"99999999999:\n5,3,2005-01-01\n", "a film of 11 digits"),
     ):
         with pytest.raises(DataError, match=says):

@@ -188,6 +188,21 @@ def test_columns_of_ids_and_titles(tmp_path: Path, header: str, options: dict[st
     assert log.titles is not None and log.titles.to_pylist() == ["Seven &unknown;", "Eight <3"]
 
 
+def test_the_column_of_another_role_is_not_proposed(tmp_path: Path) -> None:
+    """Letters of 'nosuch' are those of 'user' more than of 'rating'; and a user is no weight."""
+    (tmp_path / "log.csv").write_text(
+        "user,item,rating\n" + "".join(f"{n},{n % 3},{n % 5}\n" for n in range(9))
+    )
+    with pytest.raises(DataError, match='name one, such as `weight="rating"`'):
+        Interactions.read(tmp_path / "log.csv", weight="nosuch")
+    with pytest.raises(
+        DataError, match=r"'user' is given for the weight, and no other column .* as the user"
+    ):
+        Interactions.read(tmp_path / "log.csv", weight="user")
+    with pytest.raises(DataError, match="item and weight are both 'item'"):
+        Interactions.read(tmp_path / "log.csv", item="item", weight="item")
+
+
 def test_items_that_are_others_are_said(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("user,item\n1,7\n1,8\n")
     (tmp_path / "items.csv").write_text("id,key,title\na,7,Seven\nb,8,Eight\n")

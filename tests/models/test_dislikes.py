@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import infrec
 from infrec import EASE, InfiniteAE, evaluate, holdout
 from infrec.data import Interactions
 from infrec.data.synthetic import generate
-from infrec.errors import DataError
+from infrec.errors import ArtifactError, DataError
 from infrec.kernels import gram
 from infrec.models import PopRec
 from infrec.models import dislikes as module
@@ -204,3 +205,12 @@ def test_the_service_recommends_none_of_them(log: Interactions) -> None:
             assert not {row["item"] for row in answer["items"]} & set(known(log)[[user]].indices.tolist())
     stranger = json.loads(recommend(served, [RecommendRequest(history=[1, 3])])[0])  # type: ignore[arg-type]
     assert len(stranger["items"]) == 10
+
+
+def test_a_saved_model_that_contradicts_itself_is_refused(log: Interactions, tmp_path: Path) -> None:
+    model = EASE(reg=5.0, dislikes=0.5).fit(log)
+    for number, change in enumerate(({"log": log.with_dislikes(None)}, {"settings": EASE(reg=5.0).settings})):
+        path = tmp_path / str(number)
+        model.with_fit(replace(model.fitted, **change)).save(path)
+        with pytest.raises(ArtifactError, match="it foretells dislikes and has no"):
+            infrec.load(path)

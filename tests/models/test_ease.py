@@ -41,10 +41,10 @@ def test_the_formula(small_log: Interactions, reg: float, users: int | None) -> 
 def test_few_users_need_nothing_of_the_size_of_items_by_items(
     small_log: Interactions, tmp_path: Path
 ) -> None:
-    """One row of A for each user is learnt and saved; a model of before, which has B, loads too."""
+    """Users × users are learnt and saved; a model of before, which has B, loads too."""
     log = small_log.select_users(np.arange(20))
     model = EASE(reg=3.0).fit(log)
-    assert [array.shape for array in model.state.arrays().values()] == [(20, 60)]
+    assert [array.shape for array in model.state.arrays().values()] == [(20, 20), (60,)]
     model.save(tmp_path / "model")
     rows = small_log.matrix[20:40]
     scores = EASE.load(tmp_path / "model").score(rows)
@@ -56,8 +56,8 @@ def test_few_users_need_nothing_of_the_size_of_items_by_items(
 
 
 @pytest.mark.parametrize("reg", [0.5, 10.0, 300.0])
-def test_scores_of_the_logs_own_users_need_no_product(small_log: Interactions, reg: float) -> None:
-    """XXᵀA = X − λA; the rounding errors of both ways are those of the inverse, of about 20/λ."""
+def test_scores_of_the_logs_own_users_need_a_product_less(small_log: Interactions, reg: float) -> None:
+    """XXᵀQX = X − λQX; the rounding errors of both ways are those of the inverse, of about 20/λ."""
     log = small_log.select_users(np.arange(20))
     model = EASE(reg=reg).fit(log)
     assert isinstance(model.state, Factored)

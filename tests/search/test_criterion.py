@@ -9,6 +9,7 @@ from infrec.data import Interactions
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
 from infrec.metrics.ranking import hits, top_k
 from infrec.models import PopRec
+from infrec.search import criterion
 from infrec.search.criterion import Candidate, Criterion, Metric, draw_judges, early_stopping
 from infrec.search.tune import best_first
 from infrec.splits import Split, holdout
@@ -43,6 +44,17 @@ def test_some_judge_where_there_are_many_and_they_are_always_the_same() -> None:
     np.testing.assert_array_equal(some, draw_judges(able, 10, "judges"))
     assert list(some) != list(draw_judges(able, 10, "watched users"))
     np.testing.assert_array_equal(draw_judges(able, 50, "judges"), able)
+
+
+def test_of_a_large_catalogue_fewer_judge(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    able = np.flatnonzero(np.diff(split.val.matrix.indptr))
+    np.testing.assert_array_equal(Criterion(split.val.matrix).judges, able)
+    monkeypatch.setattr(criterion, "_ENOUGH", 5)
+    monkeypatch.setattr(criterion, "_SCORES", 7 * split.val.n_items)
+    assert len(Criterion(split.val.matrix).judges) == 7
+    assert len(Criterion(split.val.matrix, most=9).judges) == 9
+    monkeypatch.setattr(criterion, "_SCORES", split.val.n_items)
+    assert len(Criterion(split.val.matrix).judges) == 5
 
 
 def test_other_histories_are_judged_by_their_own(split: Split) -> None:

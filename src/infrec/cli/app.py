@@ -88,7 +88,7 @@ app.add_typer(datasets.app, name="datasets")
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; returns its exit code. A traceback is shown only when INFREC_DEBUG is set."""
-    console.begin()
+    console.begin(argv)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_, **__: console.warn(str(message))

@@ -54,6 +54,14 @@ def options_of(data: str, file: str | None = None) -> dict[str, Any]:
     return options
 
 
+def has_section(path: Path, name: str) -> bool:
+    """Whether a file of options is there, and has those of this data or cannot be understood."""
+    try:
+        return name in tomllib.loads(path.read_text())
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError):
+        return path.exists()
+
+
 def write(path: Path, name: str, options: Mapping[str, object]) -> str:
     """Write the section of a file, beside or instead of an older one, and return it; other lines stay.
 

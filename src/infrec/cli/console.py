@@ -30,16 +30,23 @@ SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal to draw on
 _OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "distillation")
 
 _saved: list[str] = []
+_argv: tuple[str, ...] = ()
 _began = time.perf_counter()
 _quiet, _verbose = False, False
 
 
-def begin() -> None:
+def begin(argv: Sequence[str] = ()) -> None:
     """A new command line: nothing saved, the clock at zero, as loud as usual."""
-    global _began
+    global _began, _argv
+    _argv = tuple(argv)
     _saved.clear()
     _began = time.perf_counter()
     set_volume()
+
+
+def argv() -> tuple[str, ...]:
+    """The words of this command line."""
+    return _argv
 
 
 def set_volume(*, quiet: bool = False, verbose: bool = False) -> None:

@@ -14,7 +14,7 @@ from infrec import machine
 from infrec.cli import cold_items as cold
 from infrec.cli import console, options, provenance, trade
 from infrec.cli.options import MODEL, Answer, Reading, option, reads_dislikes
-from infrec.cli.spelling import in_words_of_the_command_line
+from infrec.cli.spelling import in_words_of_the_command_line, next_command
 from infrec.cli.strength import chosen, faded, note_dislikes, weighed_split
 from infrec.data.weights import StrengthOptions
 from infrec.errors import DataError, InfrecError
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 Protocol = Literal["paper-code", "textbook", "graph"]
 SplitName = Literal["random", "leave-last-out", "by-time"]
+
+SCORES = 4_000_000_000  # of one model, measured in a minute or two
 
 ModelOption = Annotated[
     list[str] | None,
@@ -85,7 +87,8 @@ SampleUsersOption = Annotated[
     int | None,
     option(
         "--sample-users N",
-        "Measure on N users drawn at random (seeded), not all; intervals say how sure that is.",
+        "Measure on N users drawn at random (seeded); intervals say how sure that is. By default on all, "
+        "or on as many as four billion scores allow.",
         min=1,
     ),
 ]
@@ -169,6 +172,7 @@ def evaluate(
         with watch("load"):
             cut = partial(_cut, how=split_by, seed=seed, data=data, half_life=strength.half_life)
             log, split, train = _parts(data, train_on, reading, cut, seed, progress)
+        sample_users = sample_users or _affordable(split)
         weigh = Weigh(strength, reading) if train_on is None else None
         by = Search(no_search, search, fixed)
         trial = Trial(
@@ -186,6 +190,19 @@ def evaluate(
     failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(show, documents, log, trial), int(failed)
+
+
+def _affordable(split: Split) -> int | None:
+    """How many users are measured where all of them, with a large catalogue, would take very long."""
+    users, items = split.train.n_users, split.train.n_items
+    if users * items <= SCORES:
+        return None
+    sample = max(1, SCORES // items)
+    console.note(
+        f"measured on {sample:,} of {users:,} users, drawn at random: with {items:,} items, all would take "
+        f"very long; --sample-users {users} measures all"
+    )
+    return sample
 
 
 def _check_report(report: Path | None, balance: Balance) -> None:
@@ -317,10 +334,14 @@ class Trial:
         for model in models:
             try:
                 model.check_size(self.fit_on)
+                if not self.search.none and self.search.seconds is None:
+                    model.check_time(self.fit_on)
             except InfrecError as failure:
                 too_large[model.name] = failure
                 if len(models) > 1:
                     why = in_words_of_the_command_line(str(failure))
+                    advice = next_command(console.argv(), str(failure))
+                    why += f" With it: {advice}" if advice else ""
                     console.note(f"{numbers.label(model.name)} cannot run, the others do: {why}")
         for model in models:
             try:
@@ -455,7 +476,10 @@ def fit_for(
     empty = not split.val.n_interactions
     validation = None if empty and (search.none or model.auto_settings) else split.val
     if search.none:
-        model = model.with_settings(**{name: model.fallback[name] for name in model.auto_settings})
+        shipped = {name: model.fallback[name] for name in model.auto_settings}
+        if fit_on.dislikes is not None and model.takes_dislikes and "dislikes" not in search.fixed:
+            shipped["dislikes"] = 0.0
+        model = model.with_settings(**shipped)
     elif validation is None:
         console.note(
             "nothing is held out for validation: settings are chosen on a part hidden from what is fitted on."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,9 +45,11 @@ def init(
     """
     if not Path(file).expanduser().exists():
         raise typer.BadParameter(f"there is no file {file!r}; check the path.", param_hint="FILE")
+    target = Path(reading.config).expanduser() if reading.config is not None else config.beside(file)
+    if reading.config is not None and not config.has_section(target, Path(file).name):
+        reading = replace(reading, config=None)  # it is to be written
     with console.bars() as progress:
         log, options, rows, notes = _understood(file, reading, progress)
-    target = Path(reading.config).expanduser() if reading.config is not None else config.beside(file)
     if "items" in options:
         options["items"] = config.relative(str(options["items"]), target.parent)
     section = config.write(target, Path(file).name, options)
@@ -63,6 +66,9 @@ def init(
         "notes": notes,
     }
 
+    apart = target.absolute() != config.beside(file).absolute()
+    words, named = (["--config", str(target)], " where --config names it") if apart else ([], "")
+
     def show() -> None:
         for line in notes:
             console.note(line)
@@ -70,9 +76,9 @@ def init(
         console.table([["" if row[name] is None else row[name] for name in head] for row in rows], head)
         console.say(
             f"\n{log.n_users:,} users, {log.n_items:,} items, {log.n_interactions:,} interactions. Every "
-            f"command reads this in [bold]{console.plain(target)}[/]:\n\n{console.plain(section)}"
+            f"command reads this in [bold]{console.plain(target)}[/]{named}:\n\n{console.plain(section)}"
         )
-        console.say(console.then(shlex.join(["infrec", "fit", file, "-o", "model"])))
+        console.say(console.then(shlex.join(["infrec", "fit", file, "-o", "model", *words])))
 
     return document, show
 
@@ -81,6 +87,7 @@ def _understood(
     file: str, reading: Reading, progress: Progress
 ) -> tuple[Interactions, dict[str, Any], list[dict[str, Any]], list[str]]:
     """The log as it will be read, the options that say so, its first rows, and what is worth knowing."""
+    from infrec.data.columns import listed
     from infrec.data.read import sources
     from infrec.data.row_rules import Rules
 
@@ -96,13 +103,24 @@ def _understood(
         rules_of_ratings = (str(one["positive"]) for one in proposals if "positive" in one)
         if rule := next((one for one in rules_of_ratings if one.startswith("rating ")), None):
             options["positive"] = rule
+            notes = [_taken(note) for note in notes if "rows count as interactions" not in note]
     if chosen.items is None and log.titles is None and (items := _items_beside(Path(file), log, rules.roles)):
         options["items"] = str(items)
     if "positive" in options or "items" in options:
         chosen = Reading(**{**chosen.given(), **options})
         log = chosen.load(file, progress, noted=False)
     notes += [line for line in report_lines(log.report) if line not in notes]
+    unused = [name for name in source.columns if name not in rules.wanted]
+    if unused and not any(repr(name) in note for name in unused for note in notes):
+        notes.append(f"not used: {listed(unused, 4)}; --rating, --time or --weight says what a column holds")
     return log, options, _rows(source, rules, log), notes
+
+
+def _taken(note: str) -> str:
+    """Advice about a rule for ratings, which is taken."""
+    every, separator, rule = note.partition("; for the good ones alone, ")
+    rule = rule.replace(" of the rows, use --positive ", " of the rows, infrec.toml now has --positive ")
+    return f"without a rule {every}{separator}{rule}" if separator else note
 
 
 def _seen(source: Source, roles: dict[str, str], reading: Reading) -> dict[str, Any]:

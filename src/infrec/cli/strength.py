@@ -105,8 +105,8 @@ def note_dislikes(model: Recommender) -> None:
         return
     weight = model.selected["dislikes"]
     without, chosen = (next(one for one in tried if one["weight"] == at) for at in (0.0, weight))
-    console.note(
-        f"dislikes count with the weight {weight:g} (validation NDCG@100 in %, without and with: likes "
-        f"{without['likes']:.2f}, {chosen['likes']:.2f}; dislikes {without['dislikes']:.2f}, "
-        f"{chosen['dislikes']:.2f}); --set dislikes=W decides."
-    )
+    likes, dislikes = (f"{name} {without[name]:.2f}, {chosen[name]:.2f}" for name in ("likes", "dislikes"))
+    why = f"validation NDCG@100 in %, without and with: {likes}; {dislikes}"
+    if not weight:
+        why = "with any other, hidden likes stand lower on validation, or hidden dislikes no lower"
+    console.note(f"dislikes count with the weight {weight:g} ({why}); --set dislikes=W decides.")

@@ -84,11 +84,22 @@ class ReadOptions(Settings):
 
     def roles(self, columns: Sequence[str], source: str, *, header_is_guess: bool = False) -> dict[str, str]:
         """Role → column, from what is given and what is recognised; user and item must be found."""
-        by_role = {role: named(name, role, columns, source) for role, name in self.columns.items()}
+        by_role: dict[str, str] = {}
+        for role, name in self.columns.items():
+            others = {find(other, columns) for other in ("user", "item") if other != role}
+            free = [column for column in columns if column not in {*by_role.values(), *others}]
+            by_role[role] = named(name, role, columns, source, free)
         for role in ALIASES:
             free = [column for column in columns if column not in by_role.values()]
             if role not in by_role and (column := find(role, free)) is not None:
                 by_role[role] = column
+        for role in ("user", "item"):
+            taken = {name: other for other, name in by_role.items() if other != role}
+            if role not in by_role and (column := find(role, columns)) in taken:
+                raise DataError(
+                    f"{source}: {column!r} is given for the {taken[column]}, and no other column is "
+                    f"recognised as the {role}; expected two columns."
+                )
         if missing := [role for role in ("user", "item") if role not in by_role]:
             free = [column for column in columns if column not in by_role.values()]
             example = ", ".join(f'{role}="{name}"' for role, name in zip(missing, free, strict=False))
@@ -99,8 +110,11 @@ class ReadOptions(Settings):
                 f"{source} has no column that is recognised as the {' or the '.join(missing)}; it has "
                 f"{listed(columns)}: {advice}."
             )
-        if by_role["user"] == by_role["item"]:
-            raise DataError(f"{source}: user and item are both {by_role['user']!r}; expected two columns.")
+        for role, other in (("user", "item"), ("user", "weight"), ("item", "weight")):
+            if by_role[role] == by_role.get(other):
+                raise DataError(
+                    f"{source}: {role} and {other} are both {by_role[role]!r}; expected two columns."
+                )
         return by_role
 
 
@@ -131,8 +145,13 @@ def find_title(columns: Sequence[str]) -> str | None:
     return find("title", columns) or next(endings, None)
 
 
-def named(given: str | int, role: str, columns: Sequence[str], source: str) -> str:
-    """The column that the user named: exactly, in other letters, or by its number (1, 2, …)."""
+def named(
+    given: str | int, role: str, columns: Sequence[str], source: str, free: Sequence[str] | None = None
+) -> str:
+    """The column that the user named: exactly, in other letters, or by its number (1, 2, …).
+
+    free: The columns of which one may be meant where there is none of that name; all unless given.
+    """
     if given in columns:
         return str(given)
     if str(given).isdigit():
@@ -145,7 +164,8 @@ def named(given: str | int, role: str, columns: Sequence[str], source: str) -> s
     alike = [column for column in columns if normalised(column) == normalised(str(given))]
     if len(alike) == 1:
         return alike[0]
-    near = difflib.get_close_matches(str(given), columns, n=1, cutoff=0) or columns
+    free = free or columns
+    near = difflib.get_close_matches(str(given), free, n=1, cutoff=0) or free
     raise DataError(
         f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one, such as "
         f'`{role}="{near[0]}"`.'

@@ -190,12 +190,11 @@ def _parse(lines: bytes, film: int | None) -> tuple[pa.RecordBatch, int | None, 
             film, at = int(match[1]), match.end()
     item = np.repeat(np.array(films, np.int32), counts)
     table, bad = _csv(b"".join(pieces))
-    if bad:
-        item = np.delete(item, bad)
-    if len(item) != table.num_rows:
+    if len(item) != table.num_rows + len(bad):
         raise DataError(
             "a Netflix file has blank or broken lines; expected `user,rating,date` on each: get it again."
         )
+    item = np.delete(item, bad)
     user, rating, date = (whole(table.column(name)) for name in ("user", "rating", "date"))
     return pa.RecordBatch.from_arrays([user, from_numpy(item), rating, date], schema=_SCHEMA), film, len(bad)
 

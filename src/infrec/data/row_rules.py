@@ -164,8 +164,8 @@ class Rules:
         least, most = self.weights
         if most >= UNEVEN * least and not self.options.by_row:
             self.notes.append(
-                f"weights in {self.source.name} go from {least:g} to {most:,.0f} and are taken as they are: "
-                "a few large ones outweigh the rest; consider their logarithm"
+                f"weights in {self.source.name} go from {least:g} to {most:,.0f}: as they are, a few large "
+                "ones outweigh the rest; their logarithm may count instead"
             )
         if self.options.duplicates == "first":
             self._count(repeats, "repeated (user, item) pair")

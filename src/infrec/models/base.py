@@ -106,6 +106,11 @@ class Fitted:
     dislikes: Dislikes | None = None
     new_items: Placed | None = None
 
+    @property
+    def adjusts_scores(self) -> bool:
+        """Whether dislikes or new items change scores after the model has given them."""
+        return self.dislikes is not None or self.new_items is not None
+
 
 class Recommender(Tunable, Lists):
     """A model is made with settings, fitted on `Interactions`, then asked about users or histories.
@@ -171,6 +176,13 @@ class Recommender(Tunable, Lists):
 
     def check_size(self, interactions: Interactions) -> None:
         """Raise an error where a fit would not fit in memory, before anything large is allocated.
+
+        Args:
+            interactions: The log to fit on.
+        """
+
+    def check_time(self, interactions: Interactions) -> None:
+        """Raise an error where choosing settings would take very long; a command asks before it begins.
 
         Args:
             interactions: The log to fit on.
@@ -288,8 +300,12 @@ class Recommender(Tunable, Lists):
         facts = {name: self.about[name] for name in _OF_THE_LOG if name in self.about}
         model = self.with_fit(replace(fitted, about={**facts, **fitted.about}, dislikes=None, new_items=None))
         if (placed := facts.get("new_items")) is not None:
-            settings = NewItemsSettings(placed["length"], placed["reg"])
-            model = model.with_new_items(placed["columns"], settings)
+            try:
+                settings = NewItemsSettings(float(placed["length"]), float(placed["reg"]))
+                columns = [str(name) for name in placed["columns"]]
+            except (KeyError, TypeError, ValueError):
+                raise ArtifactError("the model does not tell its new items as infrec does.") from None
+            model = model.with_new_items(columns, settings)
         weight = getattr(fitted.settings, "dislikes", 0.0)
         return model.with_dislikes(weight, progress).fitted if weight not in (0.0, AUTO) else model.fitted
 
@@ -462,6 +478,8 @@ class Recommender(Tunable, Lists):
             about = dict(artifact.manifest.get("about", {}))
             state = model._restore(artifact, log)
             more = Dislikes.read(artifact, log), Placed.read(artifact, log)
+            if more[0] is not None and getattr(model.settings, "dislikes", AUTO) == AUTO:
+                raise artifact.unsound("it foretells dislikes and has no weight of them")
             return model.with_fit(Fitted(model.settings, log, state, about, candidates, *more))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

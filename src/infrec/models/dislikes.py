@@ -136,7 +136,7 @@ class Dislikes:
         if _ALPHA not in artifact.arrays:
             return None
         if log.dislikes is None:
-            raise artifact.unsound("it foretells dislikes and has none")
+            raise artifact.unsound("it foretells dislikes and has no dislikes")
         users = np.arange(log.n_users)
         if _USERS in artifact.arrays:
             users = artifact.positions(_USERS, None, log.n_users).astype(np.int64)

@@ -2,9 +2,9 @@
 
     P = (XᵀX + λ I)⁻¹,   B = I − P / diag(P)  with a zero diagonal,   score(x) = x B
 
-With few users (a summary, a sample) the same comes from a system of their size, and nothing is items × items:
-P = (I − H) / λ with H = XᵀA and A = (XXᵀ + λ I)⁻¹ X. So off the diagonal B_ij = H_ij / (1 − H_jj), and
-score(x) = (xXᵀA − x diag(H)) / (1 − diag(H)).
+With few users (a summary, a sample) the same comes from a system of their size, and nothing is items × items,
+nor users × items: P = (I − H) / λ with H = XᵀQX and Q = (XXᵀ + λ I)⁻¹. So off the diagonal
+B_ij = H_ij / (1 − H_jj), and score(x) = (xXᵀQX − x diag(H)) / (1 − diag(H)), where X stays sparse.
 
 The paper's EASE, with λ from {1, 10, 100, 1K, 10K}, comes out lower than what λ = 1000 gives here
 (docs/deviations.md).
@@ -25,7 +25,7 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.data.change import Change
-from infrec.errors import InfrecError, SolveError
+from infrec.errors import ConfigError, InfrecError, SolveError
 from infrec.kernels import devices, gram, ridge
 from infrec.models import dislikes
 from infrec.models.base import Fitted, Recommender, State, stored
@@ -37,6 +37,10 @@ from infrec.settings import AUTO, Auto, Settings, setting
 SMALL_WEIGHTS = (0.01, 0.03, 0.1, 0.3)  # λ to try as well where weights lie below 1: XᵀX is that much smaller
 _FEW = 3  # times as many items as users, and the users' system is cheaper
 _ENOUGH_ITEMS = 100  # with fewer there is little to recommend
+_RATE = 7e10  # multiplications in a second of one core, about
+_LONGEST, _ADVISED = 15, 4  # minutes of a search for λ: refused beforehand, and what an advice may take
+_HELD_OUT = 0.7  # of an item's users, so many are left in a train part
+_BLOCK = 256  # users whose row of QX exists at a time
 _SHARE = 4  # items for each row that may come or go
 _CHECKED = 8  # items whose equations are looked at after an update
 _ERROR = 1e-3  # of them, at most
@@ -113,62 +117,71 @@ class Direct(State):
 
 @dataclass(frozen=True, eq=False)
 class Factored(State):
-    """A = (XXᵀ + λ I)⁻¹ X of far fewer users than items: H = XᵀA, and B is H / (1 − diag H) off its diagonal.
+    """Q = (XXᵀ + λ I)⁻¹ of far fewer users than items: H = XᵀQX, and B is H / (1 − diag H) off its diagonal.
 
     Args:
-        dual: A.
+        inverse: Q, users × users.
+        left: 1 − diag(H): the share of each item that the others do not explain.
         x: The log's matrix, X.
     """
 
-    dual: NDArray[np.float32] = stored("users", "items")
+    inverse: NDArray[np.float32] = stored("users", "users")
+    left: NDArray[np.float32] = stored("items")
     x: sp.csr_array = field(default_factory=lambda: sp.csr_array((0, 0)))
 
     @classmethod
     def of(cls, factor: ridge.Factor, x: sp.csr_array) -> Factored:
         """From the Cholesky factor of XXᵀ + λ I, which is used up."""
-        state = cls(factor.solve(x), x)
+        inverse = factor.inverse().T  # the same symmetric matrix, in C order
+        ridge.require_finite(inverse.sum(dtype=np.float64), len(inverse), str(inverse.dtype))
+        explained = np.zeros(x.shape[1])
+        for start in range(0, len(inverse), _BLOCK):
+            own = x[start : start + _BLOCK]
+            learnt = gram.times_sparse(inverse[start : start + _BLOCK], x)
+            parts = own.data.astype(np.float64) * learnt[_rows_of(own), own.indices]
+            explained += np.bincount(own.indices, parts, minlength=x.shape[1])
+        left = (1 - explained).astype(np.float32)
         least = 4 * np.sqrt(x.shape[0]) * np.finfo(np.float32).eps
-        if not (state.left > least).all():
+        if not (left > least).all():
             raise SolveError(
-                f"{int((~(state.left > least)).sum())} items follow from the others but for rounding errors "
+                f"{int((~(left > least)).sum())} items follow from the others but for rounding errors "
                 f"(reg={factor.shift:g}, {x.shape[0]} users); use a larger reg."
             )
-        return state
+        return cls(inverse, left, x)
 
     @classmethod
-    def read(cls, artifact: Artifact, settings: Settings, log: Interactions) -> Factored:
-        return cls(artifact.array("dual", log.n_users, log.n_items), log.matrix)
-
-    @cached_property
-    def left(self) -> NDArray[np.float32]:
-        """1 − diag(H): the share of each item that the others do not explain."""
-        rows = np.repeat(np.arange(self.x.shape[0]), np.diff(self.x.indptr))
-        parts = self.x.data.astype(np.float64) * self.dual[rows, self.x.indices]
-        return (1 - np.bincount(self.x.indices, parts, minlength=self.x.shape[1])).astype(np.float32)
+    def read(cls, artifact: Artifact, settings: Settings, log: Interactions) -> Self:
+        return replace(super().read(artifact, settings, log), x=log.matrix)
 
     @cached_property
     def _resident(self) -> devices.ResidentMatrix:
-        return devices.ResidentMatrix(self.dual)
+        return devices.ResidentMatrix(self.inverse)
 
     def score(self, rows: sp.csr_array) -> NDArray[np.float32]:
         alike = np.ascontiguousarray((rows @ self.x.T).toarray(), np.float32)
-        scores = self._resident.left_multiply(alike)
+        scores = gram.times_sparse(self._resident.left_multiply(alike), self.x)
         own = gram.scaled(rows, columns=1 - self.left)
-        scores[np.repeat(np.arange(len(scores)), np.diff(own.indptr)), own.indices] -= own.data
+        scores[_rows_of(own), own.indices] -= own.data
         scores /= self.left
         return scores
 
     def fitted_scores(self, rows: slice | NDArray[np.integer], reg: float) -> NDArray[np.float32]:
-        """Scores of the log's own users, without a product: XXᵀA = X − λA leaves X − λA / (1 − diag H)."""
-        scores = self.dual[rows] * (np.float32(-reg) / self.left)
+        """Scores of the log's own users, a product less: XXᵀQX = X − λQX leaves X − λQX / (1 − diag H)."""
+        scores = gram.times_sparse(self.inverse[rows], self.x) * (np.float32(-reg) / self.left)
         own = self.x[rows]
-        scores[np.repeat(np.arange(len(scores)), np.diff(own.indptr)), own.indices] += own.data
+        scores[_rows_of(own), own.indices] += own.data
         return scores
 
     def column(self, item: int) -> NDArray[np.float32]:
-        column = self.x.T @ self.dual[:, item] / self.left[item]
+        users = self.x[:, [item]].toarray().ravel()
+        column = self.x.T @ (self.inverse @ users) / self.left[item]
         column[item] = 0
         return column
+
+
+def _rows_of(x: sp.csr_array) -> NDArray[np.integer]:
+    """The row of each entry."""
+    return np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
 
 
 class EASE(Recommender):
@@ -259,7 +272,7 @@ class EASE(Recommender):
         return self.state.column(item)
 
     def _restore(self, artifact: Artifact, log: Interactions) -> Direct | Factored:
-        form = Factored if "dual" in artifact.arrays else Direct
+        form = Factored if "inverse" in artifact.arrays else Direct
         return form.read(artifact, self.settings, log)
 
     def check_size(self, interactions: Interactions) -> None:
@@ -273,20 +286,44 @@ class EASE(Recommender):
             free=free,
         )
 
+    def check_time(self, interactions: Interactions) -> None:
+        n, d = interactions.n_users, interactions.n_items
+        minutes = _minutes(n, d)
+        if self.settings.reg != AUTO or minutes <= _LONGEST:
+            return
+        fits = _rarer_items_left_out(interactions, machine.memory_available())
+        raise ConfigError(
+            f"choosing λ of EASE over {n:,} users and {d:,} items takes about {minutes:,.0f} minutes on "
+            f"{machine.cores()} cores; {fits}give λ, which takes a tenth (`--set reg=300`), or say how long "
+            "it may take (`--search 3600`)."
+        )
+
 
 def _bytes(n: int, d: int) -> int:
-    """Bytes of a fit: the gram matrix and its factor; the best, the current and the next A, or B twice."""
-    return 4 * (2 * n * n + 3 * n * d) if _FEW * n <= d else 4 * 4 * d * d
+    """Bytes of a fit: the gram matrix; the best, the current and the next Q and a block of QX, or B twice."""
+    return 4 * (4 * n * n + 2 * _BLOCK * d) if _FEW * n <= d else 4 * 4 * d * d
+
+
+def _minutes(n: int, d: int) -> float:
+    """Minutes of choosing λ: a factor and an inverse for each that is tried."""
+    tried = len(EASE.search_space["reg"])
+    return tried * float(n if _FEW * n <= d else d) ** 3 / (60 * _RATE * machine.cores())
 
 
 def _rarer_items_left_out(log: Interactions, free: int) -> str:
-    """Advice on the fewest users of an item with which a fit has room; none where hardly an item is left."""
+    """Advice on the fewest users of an item with which a fit has room and takes few minutes; none where
+    hardly an item is left."""
     counts = np.sort(log.item_counts)
     for fewest in range(2, 1 + int(counts[-1]) if len(counts) else 2):
-        left = len(counts) - int(np.searchsorted(counts, fewest))
-        if machine.memory_fits(_bytes(log.n_users, left), free):
-            enough = left >= _ENOUGH_ITEMS
-            return f"leave out items of few users (`min_item={fewest}`: {left:,} stay), " if enough else ""
+        left = len(counts) - int(np.searchsorted(counts, _HELD_OUT * fewest))
+        minutes = _minutes(log.n_users, left)
+        if machine.memory_fits(_bytes(log.n_users, left), free) and minutes <= _ADVISED:
+            if left < _ENOUGH_ITEMS:
+                return ""
+            return (
+                f"leave out items of few users (`min_item={fewest}`: at most {left:,} stay, "
+                f"and choosing λ takes about {max(1, round(minutes))} min), "
+            )
     return ""
 
 

@@ -259,7 +259,7 @@ class InfiniteAE(Explainable):
         return scores
 
     def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
-        scores = None if self.fitted.dislikes is not None else self.block_there(histories, size)
+        scores = None if self.fitted.adjusts_scores else self.block_there(histories, size)
         return None if scores is None else ScoresThere(scores, histories.shape[0])
 
     def block_there(self, histories: sp.csr_array, size: int) -> Any:

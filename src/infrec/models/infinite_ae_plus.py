@@ -375,6 +375,8 @@ class InfiniteAEPlus(Explainable):
         beside = 4 * sum(part.size for part in (state.low_pass, state.weights) if part is not None)
         if not devices.use_accelerator(state.core.centres.n_users, "float32") or not devices.has_room(beside):
             return None
+        if self.fitted.adjusts_scores:
+            return None
         scores = state.core.block_there(self._weighted(histories), size)
         if scores is None:
             return None

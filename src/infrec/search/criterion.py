@@ -3,7 +3,8 @@
 The users are those with something held out, or a fixed random part of them where there are many: the same for
 every candidate. Strategies differ in the metric and in how many judge:
 
-    choosing settings     HR     20,000 users at most; one without a held-out item counts 0, as published
+    choosing settings     HR     20,000 users at most, fewer where they have over 50,000 items each to rank;
+                                 one without a held-out item counts 0, as published
     early stopping        NDCG    2,000 at most, which look at the top of the list and deep into it
     a ladder              both    4,000 at most (`infrec.models.infinite_ae_plus_trial`)
 """
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 Metric = Literal["HR", "NDCG", "both"]
 
 JUDGES = 20_000  # users at most who judge settings
+_SCORES, _ENOUGH = 1_000_000_000, 2000  # of each candidate at most: of a large catalogue, fewer judge
 _BLOCK = 512  # of them whose scores exist at a time
 _EARLY_STOPPING = 2000, 16_000_000  # users and scores at most that early stopping looks at
 
@@ -109,7 +111,7 @@ class Criterion:
         held_out: Users × items; row u is user u of the log, or of `context`.
         context: The histories of these users where they are not the users of the log (a summary's model).
         metric: HR, NDCG, or the mean of both; of HR the mean is over all users, else over the judges.
-        most: So many users judge at most; `JUDGES` unless given.
+        most: So many users judge at most; `JUDGES` unless given, fewer where there are over 50,000 items.
         stream: Name of the random stream that draws them.
         block: Judges whose scores exist at a time.
     """
@@ -125,7 +127,8 @@ class Criterion:
     def judges(self) -> NDArray[np.integer]:
         """The rows of the users who judge."""
         able = np.flatnonzero(np.diff(self.held_out.indptr))
-        return draw_judges(able, JUDGES if self.most is None else self.most, self.stream)
+        most = min(JUDGES, max(_ENOUGH, _SCORES // max(1, self.held_out.shape[1])))
+        return draw_judges(able, most if self.most is None else self.most, self.stream)
 
     def __call__(self, model: Scorer) -> float:
         seen = model.log.matrix if self.context is None else self.context
