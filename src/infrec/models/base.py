@@ -123,6 +123,7 @@ class Recommender(Tunable, Lists):
     """
 
     state_type: ClassVar[type[State]] = State
+    needs_no_kernel: ClassVar[bool] = False  # whether training users' scores cost less than those of others
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -383,7 +384,8 @@ class Recommender(Tunable, Lists):
         if users is not None and len(users) != histories.shape[0]:
             raise DataError(f"{len(users)} users were named for {histories.shape[0]} histories.")
         known, said = None, self.fitted.dislikes
-        told = users is not None and (self.knows_users or len(users) > FEW) and not self.log.synthetic_users
+        many = users is not None and len(users) > FEW and not self.log.synthetic_users
+        told = self.knows_users or (self.needs_no_kernel and many)
         if users is not None and (told or said is not None):
             known = self.log.users.positions(users)
         rows = sp.csr_array(histories, dtype=np.float32)  # whole numbers too, which a weight would round
@@ -410,8 +412,8 @@ class Recommender(Tunable, Lists):
     def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
         """Scores of histories; `known` holds the training row of each, −1 where there is none.
 
-        A model that has the scores of its training users for less overrides this; of a few rows `known` is
-        only given where `knows_users`, so that people are answered in one way whether they are named or not.
+        It is given where `knows_users`, and where `needs_no_kernel` of more than a few rows: a few people are
+        answered in one way, whether they are named or not.
         """
         return self._score(histories)
 

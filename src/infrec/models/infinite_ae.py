@@ -125,6 +125,7 @@ class InfiniteAE(Explainable):
     name: ClassVar[str] = "infinite-ae"
     settings_type: ClassVar = InfiniteAESettings
     state_type: ClassVar = InfiniteAEState
+    needs_no_kernel: ClassVar[bool] = True
     settings: InfiniteAESettings
     state: InfiniteAEState
 

@@ -168,6 +168,7 @@ class InfiniteAEPlus(Explainable):
     strategy: ClassVar[Strategy] = "ladder"
     settings_type: ClassVar = InfiniteAEPlusSettings
     state_type: ClassVar = InfiniteAEPlusState
+    needs_no_kernel: ClassVar[bool] = True
     settings: InfiniteAEPlusSettings
     state: InfiniteAEPlusState
 
