@@ -183,6 +183,7 @@ def test_of_many_items_the_most_popular_ones_are_compared(
     np.testing.assert_allclose(scores, few + 0.5 * (few @ whole), atol=1e-6)
     np.testing.assert_array_equal(weights.between(np.arange(60), np.arange(5, 60)), whole[:, 5:])
 
+    assert ItemSide.needs(60) == ItemSide.needs(25) == ItemRidge.needs(25) > ItemSide.needs(24)
     test_explanations_add_up(small_log)
     model = InfiniteAEPlus(**FULL).fit(Interactions.from_csr(matrix[np.tile(np.arange(120), 10)]))
     model.save(tmp_path / "m")

@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from infrec import machine
 from infrec.kernels import devices, gram, kernel_of, ridge, spectral
 
 if TYPE_CHECKING:
@@ -153,9 +152,9 @@ class ItemSide:
         return _columns_of(gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER)), columns)
 
     @staticmethod
-    def fits(n_items: int) -> bool:
-        needed = ridge.ItemRidge.needs(min(n_items, MOST_COMPARED))
-        return machine.memory_fits(needed, machine.memory_available())
+    def needs(n_items: int) -> int:
+        """Bytes of weights for so many items."""
+        return ridge.ItemRidge.needs(min(n_items, MOST_COMPARED))
 
 
 def compared(matrix: sp.csr_array) -> NDArray[np.integer]:
