@@ -25,7 +25,7 @@ from infrec.kernels.device_arrays import compiled, coordinates, power_of_two
 from infrec.kernels.gram import Kernel
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
-from infrec.models.two_sides import KERNEL, MOST_COMPARED, ItemSide, UserSide, compared
+from infrec.models.two_sides import KERNEL, ItemSide, UserSide, compared, count_compared
 from infrec.search import criterion
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class DeviceTrial(Trial):
         # 8 parts, the histories, which are seen, their sum with its mask, and a block of its lines.
         scores = 13 * rows * items
         kernels = _KERNELS * TiledRidge.needs_to_search(n, items, rows)
-        on_item_side = min(items, MOST_COMPARED)
+        on_item_side = count_compared(n, items)
         weights = TiledItemRidge.needs(n, on_item_side) + 8 * on_item_side**2
         return devices.has_room(trials * (kernels + weights + 4 * scores))
 
