@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
+from infrec.errors import DataError
 from infrec.evaluation import evaluate
 from infrec.kernels import devices
 from infrec.kernels.scores_gpu import ScoresThere
@@ -77,3 +78,12 @@ def test_what_has_no_room_or_no_way_there_stays(split: Split, monkeypatch: pytes
     for model in (fitted[1], fitted[3]):
         evaluate(model, split, intervals=False)
     assert not blocks
+
+
+def test_a_model_over_other_items_is_refused_as_in_main_memory(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = InfiniteAE(reg=3).fit(Interactions.from_csr(split.train.matrix[:, :50]))
+    accelerator(monkeypatch)
+    with pytest.raises(DataError, match="the histories have 60 columns; the model has 50 items"):
+        evaluate(fitted, split, intervals=False)

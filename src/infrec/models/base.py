@@ -35,7 +35,9 @@ from infrec.data.change import Change, append, remove
 from infrec.data.columns import Duplicates
 from infrec.data.interactions import InteractionsLike, canonical
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
+from infrec.kernels import gram
 from infrec.kernels.gram import FEW
+from infrec.kernels.scores_gpu import ScoresThere
 from infrec.models.dislikes import Dislikes
 from infrec.models.lists import Lists
 from infrec.models.new_items import NewItemsSettings, Placed
@@ -123,7 +125,6 @@ class Recommender(Tunable, Lists):
     """
 
     state_type: ClassVar[type[State]] = State
-    needs_no_kernel: ClassVar[bool] = False  # whether training users' scores cost less than those of others
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -361,6 +362,11 @@ class Recommender(Tunable, Lists):
         return [] if self._fitted is None else list(self._fitted.candidates)
 
     @property
+    def needs_no_kernel(self) -> bool:
+        """Whether `fitted_scores` cost less than scores of the same histories under no name."""
+        return False
+
+    @property
     def knows_users(self) -> bool:
         """Whether something was learnt for each training user beside what their history says."""
         return False
@@ -415,7 +421,24 @@ class Recommender(Tunable, Lists):
         It is given where `knows_users`, and where `needs_no_kernel` of more than a few rows: a few people are
         answered in one way, whether they are named or not.
         """
+        if known is not None and self.needs_no_kernel and gram.are_rows(histories, self.log.matrix, known):
+            return self.fitted_scores(known)
         return self._score(histories)
+
+    def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
+        if histories.shape[1] != self.log.n_items or self.fitted.adjusts_scores:
+            return None  # `score` does the rest, or says what is wrong
+        block = self.block_there(histories, size)
+        return None if block is None else ScoresThere(block, histories.shape[0])
+
+    def block_there(self, histories: sp.csr_array, size: int) -> Any:
+        """A block of scores on the accelerator, padded to `size` rows; None where that cannot be.
+
+        Args:
+            histories: CSR rows over the model's items.
+            size: Rows of the block.
+        """
+        return None
 
     # ---- disk ----------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:

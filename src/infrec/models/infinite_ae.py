@@ -36,7 +36,7 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge
 from infrec.kernels.collectives import Team
-from infrec.kernels.scores_gpu import KernelScorer, ScoresThere
+from infrec.kernels.scores_gpu import KernelScorer
 from infrec.models import dislikes, infinite_ae_update
 from infrec.models.base import Fitted, State
 from infrec.models.centres import choose
@@ -125,7 +125,6 @@ class InfiniteAE(Explainable):
     name: ClassVar[str] = "infinite-ae"
     settings_type: ClassVar = InfiniteAESettings
     state_type: ClassVar = InfiniteAEState
-    needs_no_kernel: ClassVar[bool] = True
     settings: InfiniteAESettings
     state: InfiniteAEState
 
@@ -259,17 +258,7 @@ class InfiniteAE(Explainable):
             scores -= self.alpha.dtype.type(self.state.shift) * self.alpha[rows]
         return scores
 
-    def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
-        scores = None if self.fitted.adjusts_scores else self.block_there(histories, size)
-        return None if scores is None else ScoresThere(scores, histories.shape[0])
-
     def block_there(self, histories: sp.csr_array, size: int) -> Any:
-        """A block of scores on the accelerator, padded to `size` rows; None where that cannot be.
-
-        Args:
-            histories: CSR rows over the model's items.
-            size: Rows of the block.
-        """
         if self._there is None or self._there[0] is not self.state:
             alpha = self.alpha  # solved, if it was not
             scorer = devices.kernel_scorer(self.state.centres.matrix, self.settings.kernel, alpha, size)
@@ -278,11 +267,9 @@ class InfiniteAE(Explainable):
             self._there = self.state, scorer
         return self._there[1].scores(sp.csr_array(histories, dtype=np.float32), size)
 
-    def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
-        """Training users with the history of the log need no kernel."""
-        if self.state.shift and known is not None and gram.are_rows(histories, self.log.matrix, known):
-            return self.fitted_scores(known)
-        return self._score(histories)
+    @property
+    def needs_no_kernel(self) -> bool:
+        return bool(self.state.shift)
 
     # ---- more data, and less -------------------------------------------------------------------------------
     def check_update(self) -> None:

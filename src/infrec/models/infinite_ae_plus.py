@@ -27,7 +27,6 @@ from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.kernels import devices, gram, nystrom, scores_gpu
-from infrec.kernels.scores_gpu import ScoresThere
 from infrec.models import centres
 from infrec.models.base import Fitted, State
 from infrec.models.explanation import Contributions, Explainable
@@ -168,7 +167,6 @@ class InfiniteAEPlus(Explainable):
     strategy: ClassVar[Strategy] = "ladder"
     settings_type: ClassVar = InfiniteAEPlusSettings
     state_type: ClassVar = InfiniteAEPlusState
-    needs_no_kernel: ClassVar[bool] = True
     settings: InfiniteAEPlusSettings
     state: InfiniteAEPlusState
 
@@ -366,17 +364,14 @@ class InfiniteAEPlus(Explainable):
             out += np.float32(1 + state.share) * state.weights.times(histories)
         return out.astype(np.float32, copy=False)
 
-    def _score_known(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
-        if self.state.shift and known is not None and gram.are_rows(histories, self.log.matrix, known):
-            return self.fitted_scores(known)
-        return self._score(histories)
+    @property
+    def needs_no_kernel(self) -> bool:
+        return bool(self.state.shift)
 
-    def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
+    def block_there(self, histories: sp.csr_array, size: int) -> Any:
         state, rows = self.state, self._linear_rows(histories)
         beside = 4 * sum(part.size for part in (state.low_pass, state.weights) if part is not None)
         if not devices.use_accelerator(state.core.centres.n_users, "float32") or not devices.has_room(beside):
-            return None
-        if self.fitted.adjusts_scores:
             return None
         scores = state.core.block_there(self._weighted(histories), size)
         if scores is None:
@@ -385,7 +380,7 @@ class InfiniteAEPlus(Explainable):
             scores = scores_gpu.add_through(scores, rows, *state.low_pass.there)
         if state.weights is not None:
             scores = scores_gpu.add_between(scores, rows, *state.weights.there)
-        return ScoresThere(scores, histories.shape[0])
+        return scores
 
     @property
     def centres(self) -> Interactions:
