@@ -17,7 +17,7 @@ from infrec.evaluation import evaluate
 from infrec.kernels import devices
 from infrec.kernels.scores_gpu import ScoresThere
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, two_sides
-from infrec.models.base import Recommender
+from infrec.models.base import Fitted, Recommender
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.splits import Split, holdout
 
@@ -76,6 +76,9 @@ def test_what_has_no_room_or_no_way_there_stays(split: Split, monkeypatch: pytes
     assert [evaluate(model, split, intervals=False).metrics for model in fitted] == expected
     monkeypatch.setattr(devices, "device_memory", lambda: None)
     for model in (fitted[1], fitted[3]):
+        evaluate(model, split, intervals=False)
+    monkeypatch.setattr(Fitted, "adjusts_scores", True)  # dislikes or new items
+    for model in (fitted[0], fitted[2]):
         evaluate(model, split, intervals=False)
     assert not blocks
 
