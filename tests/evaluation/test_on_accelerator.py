@@ -16,9 +16,10 @@ from infrec.errors import DataError
 from infrec.evaluation import evaluate
 from infrec.kernels import devices
 from infrec.kernels.scores_gpu import ScoresThere
-from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, two_sides
+from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, lists, two_sides
 from infrec.models.base import Fitted, Recommender
 from infrec.models.infinite_ae_plus import LADDERS
+from infrec.search import tune
 from infrec.splits import Split, holdout
 
 
@@ -65,6 +66,37 @@ def test_the_figures_are_the_same(
     for metric, values in here.per_user.items():
         assert np.isclose(there.per_user[metric], values, atol=1e-6).mean() > 0.97, metric
     assert there.metrics["AUC"] == pytest.approx(here.metrics["AUC"], abs=1e-4)
+
+
+@pytest.mark.parametrize("judges", ["log's own", "others"])
+def test_settings_are_chosen_there_too(split: Split, monkeypatch: pytest.MonkeyPatch, judges: str) -> None:
+    """Every λ is judged without a score or an α that crosses to main memory; α does when it is asked for."""
+    context = split.train.matrix if judges == "others" else None
+    expected = tune(InfiniteAE(), split, space={"reg": (1, 5, 50)}, context=context)
+    blocks = accelerator(monkeypatch)
+    found = tune(InfiniteAE(), split, space={"reg": (1, 5, 50)}, context=context)
+    assert len(blocks) == 3
+    for one, other in zip(found.candidates, expected.candidates, strict=True):
+        assert one.settings == other.settings
+        assert one.score == (None if other.score is None else pytest.approx(other.score, abs=1e-4))
+    assert found.model.state.alpha._here is None
+    np.testing.assert_allclose(found.model.alpha, expected.model.alpha, atol=1e-5)
+
+
+def test_lists_for_everybody_are_made_there(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the lists cross; what needs all scores here (re-ranking, some items alone) stays."""
+    model = InfiniteAE(reg=3).fit(split.train)
+    expected = {seen: model.recommend(k=7, exclude_seen=seen).table.to_pydict() for seen in (True, False)}
+    monkeypatch.setattr(lists, "_BATCH_SCORES", 60 * 50)
+    blocks = accelerator(monkeypatch)
+    for seen in (True, False):
+        found = model.recommend(k=7, exclude_seen=seen).table.to_pydict()
+        np.testing.assert_allclose(found.pop("score"), expected[seen].pop("score"), atol=1e-5)
+        assert found == expected[seen]
+    assert blocks == [(50, 60)] * 6
+    model.recommend(k=7, diversity=0.3)
+    model.recommend(k=7, only=["i00", "i03"])
+    assert len(blocks) == 6
 
 
 def test_what_has_no_room_or_no_way_there_stays(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,25 +80,6 @@ def test_short_compilations_are_kept_too_unless_the_user_says_otherwise() -> Non
             jax.config.update(name, value)
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_products_are_the_same_there(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    a, b = (rng.normal(size=(n, 30)).astype(np.float32) for n in (45, 30))
-    once, twice = a @ b, a + 0.5 * (a @ b)
-    monkeypatch.setattr(devices, "_ROWS", 20)
-    if there:
-        monkeypatch.setattr(devices, "device", lambda: "a GPU")
-        monkeypatch.setattr(devices, "_WORTH_IT", 30)
-        monkeypatch.setattr(devices, "_ROWS_WORTH_IT", 40)
-    np.testing.assert_allclose(devices.product(a, b), once, rtol=1e-5, atol=1e-4)
-    right = devices.ResidentMatrix(b)
-    for some in (a, a[:30], a):  # all of it there, too few of it, there again
-        np.testing.assert_allclose(right.left_multiply(some), once[: len(some)], rtol=1e-5, atol=1e-4)
-    assert (right._there is not None) is there
-    devices.add_product(a, b, 0.5)
-    np.testing.assert_allclose(a, twice, rtol=1e-5, atol=1e-4)
-
-
 def test_the_estimate_counts_what_a_fit_holds() -> None:
     """Two n × n and three n × d matrices: 2 · 6040² + 3 · 6040 · 3706 float32."""
     assert devices.exact_fit(6040, 3706) == 4 * (2 * 6040**2 + 3 * 6040 * 3706)

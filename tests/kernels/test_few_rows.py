@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from infrec.kernels import devices, gram
+from infrec.kernels import gram, resident
 from infrec.kernels.ntk import NTK
 
 SIZES = [(7, 13), (90, 40), (500, 301), (1500, 300)]  # around and above what BLAS calls small
@@ -19,12 +19,12 @@ def test_a_product_row_in_any_company_and_place(dtype: str, n: int, items: int, 
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((gram.FEW, n)).astype(dtype)
     matrix = np.asarray(rng.standard_normal((n, items)), dtype, order=order)
-    alone = np.concatenate([devices.few_rows_times(row[None], matrix) for row in rows])
+    alone = np.concatenate([resident.few_rows_times(row[None], matrix) for row in rows])
     bound = n * np.finfo(dtype).eps * (np.abs(rows) @ np.abs(matrix)).max()
     np.testing.assert_allclose(alone, rows.astype(np.float64) @ matrix, rtol=0, atol=bound)
     for count in range(2, gram.FEW + 1):
         some = rng.permutation(gram.FEW)[:count]
-        np.testing.assert_array_equal(devices.few_rows_times(rows[some], matrix), alone[some])
+        np.testing.assert_array_equal(resident.few_rows_times(rows[some], matrix), alone[some])
 
 
 def weighted(rng: np.random.Generator, rows: int, items: int, share: float) -> sp.csr_array:

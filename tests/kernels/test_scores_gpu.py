@@ -14,6 +14,7 @@ from infrec.errors import SolveError
 from infrec.kernels import gram, scores_gpu
 from infrec.kernels.ntk import NTK
 from infrec.kernels.scores_gpu import KernelScorer, ScoresThere
+from infrec.metrics.ranking import hits
 
 
 def some(rng: np.random.Generator, users: int, items: int, share: float) -> sp.csr_array:
@@ -33,7 +34,9 @@ def test_lists_and_auc_are_those_in_main_memory(seed: int, few: bool) -> None:
     scores[users:] = np.nan  # the padding is nobody's
     there, here = ScoresThere(jnp.asarray(scores), users), scores[:users]
     for k in (1, 10, 100):
-        np.testing.assert_array_equal(there.top_k(k, exclude), metrics.top_k(here, k, exclude=exclude))
+        lists = metrics.top_k(here, k, exclude=exclude)
+        np.testing.assert_array_equal(there.top_k(k, exclude), lists)
+        np.testing.assert_array_equal(there.hits(k, held, exclude)[:, : lists.shape[1]], hits(lists, held))
     expected = metrics.user_auc(here, held, exclude)
     np.testing.assert_allclose(there.user_auc(held, exclude), expected, rtol=1e-12)
     rows, columns = rng.integers(0, users, 77), rng.integers(0, items, 77)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError, SolveError
-from infrec.kernels import devices, gram
+from infrec.kernels import devices, gram, resident
 from infrec.kernels.ntk import NTK
 from infrec.models import InfiniteAE, infinite_ae
 from infrec.search import tune
@@ -67,16 +67,17 @@ def test_an_accelerator_scores_as_the_cpu_does(
         model.score(small_log.matrix),
         model.with_settings(reg=1.0).fit(small_log).score(small_log.matrix),
     ]
-    for name in ("_WORTH_IT", "_ROWS_WORTH_IT"):
-        monkeypatch.setattr(devices, name, 20)
+    monkeypatch.setattr(devices, "_WORTH_IT", 20)
+    monkeypatch.setattr(resident, "_ROWS_WORTH_IT", 20)
     monkeypatch.setattr(devices, "device", lambda: "a GPU")
     monkeypatch.setattr(infinite_ae, "_BATCH", 50)
     for reg, expected in zip((5.0, 1.0), here, strict=True):
         model = model.with_settings(reg=reg).fit(small_log)
         scores = model.score(small_log.matrix)
         np.testing.assert_allclose(scores, expected, atol=2e-5)
-    assert model.state.resident_alpha._there is not None
-    double = replace(model.state, alpha=2 * model.alpha)  # another α is another product
+    assert model.state.alpha._there is not None
+    twice = resident.ResidentMatrix(2 * model.alpha)  # another α is another product
+    double = replace(model.state, alpha=twice)
     other = model.with_fit(replace(model.fitted, state=double))
     np.testing.assert_allclose(other.score(small_log.matrix), 2 * scores, rtol=1e-5)
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import ArtifactError, ConfigError, MemoryBudgetError, SolveError
-from infrec.kernels import devices, gram
+from infrec.kernels import devices, gram, resident
 from infrec.kernels.ntk import NTK
 from infrec.kernels.ridge import ItemRidge
 from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
@@ -82,7 +82,7 @@ def test_the_weights_of_a_history_by_hand() -> None:
 def test_an_item_is_predicted_from_the_others_by_the_kernel(small_log: Interactions) -> None:
     """Column j of B is kernel ridge of item j on all other items: it never sees itself."""
     scales = Scales.of(small_log.matrix)
-    weights = ItemSide(small_log.matrix, scales).weights(0.3).matrix
+    weights = ItemSide(small_log.matrix, scales).weights(0.3).matrix.here
     users = gram.scaled(small_log.matrix, scales.of_rows(small_log.matrix, ITEM_SIDE_USER_POWER))
     k = gram.kernel_matrix(NTK(), sp.csr_array(users.T), dtype=np.float64)
     k[np.diag_indices(60)] += 0.3 * np.diagonal(k).mean()
@@ -98,7 +98,7 @@ def test_fitted_scores_need_no_kernel(small_log: Interactions) -> None:
     alpha = side.solve(4.0, 0.5)
     k = gram.kernel_matrix(NTK(), side.inputs, dtype=np.float64)
     rows = np.array([5, 2, 119])
-    np.testing.assert_allclose(side.fitted(alpha, 4.0, 0.5, rows), (k @ alpha)[rows], atol=1e-6)
+    np.testing.assert_allclose(side.fitted(alpha, 4.0, 0.5, rows), (k @ alpha.here)[rows], atol=1e-6)
 
 
 @pytest.mark.parametrize("settings", [FULL, FULL | {"item_weight": 0.0}], ids=["full", "users"])
@@ -172,15 +172,15 @@ def test_of_many_items_the_most_popular_ones_are_compared(
     popular = np.sort(np.argsort(-small_log.item_counts, kind="stable")[:25])
     np.testing.assert_array_equal(weights.columns, popular)
     inputs = ItemSide.inputs(matrix, scales, np.arange(60))[:, popular]
-    np.testing.assert_allclose(weights.matrix, ItemRidge(inputs).weights(NTK(), 0.3), atol=1e-6)
+    np.testing.assert_allclose(weights.matrix.here, ItemRidge(inputs).weights(NTK(), 0.3), atol=1e-6)
     whole = np.zeros((60, 60), np.float32)
-    whole[np.ix_(popular, popular)] = weights.matrix
+    whole[np.ix_(popular, popular)] = weights.matrix.here
     few = matrix[:7]
     np.testing.assert_allclose(weights.times(few), few @ whole, atol=1e-6)
     np.testing.assert_allclose(weights.times_expected(few.toarray()), few @ whole, atol=1e-6)
-    scores = few.toarray()
+    scores = resident.ResidentMatrix(few.toarray())
     weights.add_expected(scores, 0.5)
-    np.testing.assert_allclose(scores, few + 0.5 * (few @ whole), atol=1e-6)
+    np.testing.assert_allclose(scores.here, few + 0.5 * (few @ whole), atol=1e-6)
     np.testing.assert_array_equal(weights.between(np.arange(60), np.arange(5, 60)), whole[:, 5:])
 
     assert ItemSide.needs(9, 60) == ItemSide.needs(9, 25) == ItemRidge.needs(25) > ItemSide.needs(9, 24)
@@ -375,8 +375,8 @@ def test_an_accelerator_scores_as_the_cpu_does(
     """The item side is added to what comes from there, and α is the one with all its factors."""
     settings = FULL | {"solver": solver, "centres": 50}
     expected = InfiniteAEPlus(**settings).fit(small_log).score(small_log.matrix)
-    for name in ("_WORTH_IT", "_ROWS_WORTH_IT"):
-        monkeypatch.setattr(devices, name, 20)
+    monkeypatch.setattr(devices, "_WORTH_IT", 20)
+    monkeypatch.setattr(resident, "_ROWS_WORTH_IT", 20)
     monkeypatch.setattr(devices, "device", lambda: "a GPU")
     put = jax.device_put  # on the CPU it may share memory, which an accelerator never does
     monkeypatch.setattr(jax, "device_put", lambda array, *to: put(np.array(array), *to))

@@ -84,12 +84,38 @@ def filler() -> Any:
 def products(a: Any, b: Any) -> Any:
     """⟨a_i, b_j⟩ in float32; rows that bfloat16 holds exactly are multiplied in it."""
     import jax.numpy as jnp
-    from jax import lax
 
     if a.dtype == b.dtype == jnp.bfloat16:
         return jnp.matmul(a, b.T, preferred_element_type=jnp.float32)
-    a, b = a.astype(jnp.float32), b.astype(jnp.float32)
-    return jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
+    return matmul(a, b.T)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """a @ b, each product to 2⁻²² and all sums in float32.
+
+    A GPU's matrix units take 11 bits of a float32 (tf32). Cut in two, a number has 22 of its 24 bits; three
+    products, without that of both lower parts, take a third of the time of one in float32.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+
+    if not on_gpu():
+        return jnp.matmul(a.astype(jnp.float32), b.astype(jnp.float32), precision=lax.Precision.HIGHEST)
+    left, right = _cut(a), _cut(b)
+    terms = [jnp.matmul(x, y) for i, x in enumerate(left) for j, y in enumerate(right) if i + j < 2]
+    return terms[0] + sum(terms[1:])  # the small ones first
+
+
+def _cut(x: Any) -> list[Any]:
+    """The part of each number that tf32 holds, and the rest, if there can be one."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    if x.dtype == jnp.bfloat16:
+        return [x.astype(jnp.float32)]
+    bits = lax.bitcast_convert_type(x, jnp.uint32) & np.uint32(0xFFFFE000)
+    upper = lax.bitcast_convert_type(bits, jnp.float32)
+    return [upper, x - upper]
 
 
 def power_of_two(count: int) -> int:

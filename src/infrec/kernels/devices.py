@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import machine
-from infrec.kernels import gram, nystrom, nystrom_gpu, ridge, ridge_gpu, scores_gpu
-from infrec.kernels.device_arrays import compiled
+from infrec.kernels import gram, nystrom, nystrom_gpu, ridge, ridge_gpu
 
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin", "libtpu")
-_ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and on an accelerator
 _WORTH_IT = 2048  # rows; below, starting an accelerator takes longer than the solve on the CPU
 _RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays between processes
-_ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
-_SLAB = 1 << 22  # bytes of a matrix at a time: what a CPU's cache holds
 
 # Seconds of compiling from which the result is kept: ours take tenths of one, and there are dozens of them.
 _KEPT_FROM = "jax_persistent_cache_min_compile_time_secs"
@@ -67,10 +62,12 @@ def kernel_ridge(x: sp.csr_array, kernel: gram.Kernel, dtype: str) -> ridge.Kern
             "fit in the machine's main memory",
             free=free,
         )
-    machine.require_memory(
-        8 * n * d, f"the result for {n:,} users and {d:,} items", "use fewer users"
-    )  # α, twice
-    return ridge_gpu.TiledRidge(x, kernel)
+    stays = has_room(ridge_gpu.TiledRidge.needs(n, d) + 3 * 4 * n * d)  # α, the best one, and one in parts
+    if not stays:
+        machine.require_memory(
+            8 * n * d, f"the result for {n:,} users and {d:,} items", "use fewer users"
+        )  # α, twice
+    return ridge_gpu.TiledRidge(x, kernel, stays=stays)
 
 
 def item_ridge(x: sp.csr_array) -> ridge.ItemRidge | ridge_gpu.TiledItemRidge:
@@ -90,92 +87,6 @@ def nystrom_features(rows: sp.csr_array, kernel: gram.Kernel, dtype: str) -> nys
     """
     there = dtype == "float32" and device() is not None
     return (nystrom_gpu.DeviceFeatures if there else nystrom.Features).of(rows, kernel, dtype=dtype)
-
-
-def kernel_scorer(
-    x: sp.csr_array, kernel: gram.Kernel, alpha: NDArray[Any], size: int
-) -> scores_gpu.KernelScorer | None:
-    """Θ(histories, X) α on an accelerator; None where there is none, or no room.
-
-    Args:
-        x: X, the rows that histories are compared with.
-        kernel: Θ.
-        alpha: α, one row for each of X.
-        size: Histories at a time.
-    """
-    n, items = alpha.shape
-    there = use_accelerator(n, str(alpha.dtype)) and has_room(scores_gpu.KernelScorer.needs(n, items, size))
-    return scores_gpu.KernelScorer(x, kernel, alpha) if there else None
-
-
-def product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """a @ b of large float32 matrices."""
-    return np.array(_product()(a, b)) if _multiply_on_accelerator(a, b) else a @ b
-
-
-def add_product(
-    a: NDArray[Any], b: NDArray[Any], factor: float, columns: slice | NDArray[np.integer] = slice(None)
-) -> None:
-    """a += factor · a b in place, a block of rows at a time; of some columns of a alone, where given."""
-    there = _multiply_on_accelerator(a, b)
-    step, by = (_ROWS_THERE, _product()) if there else (_ROWS, np.matmul)
-    for start in range(0, len(a), step):
-        some = slice(start, start + step)
-        a[some, columns] += a.dtype.type(factor) * np.asarray(by(a[some, columns], b))
-
-
-def _multiply_on_accelerator(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return use_accelerator(min(len(a), len(b)), str(a.dtype)) and has_room(2 * (a.nbytes + b.nbytes))
-
-
-def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
-    """rows @ matrix of at most `gram.FEW` rows: each row's result is the same to the last bit in any company.
-
-    In what order BLAS adds up depends on the shape of a product. So each row is multiplied alone, with one
-    slab of the matrix after the other, which is in the cache when the second row comes to it.
-    """
-    rows = rows.astype(matrix.dtype, copy=False)
-    out = np.zeros((len(rows), matrix.shape[1]), matrix.dtype)
-    part = np.empty(matrix.shape[1], matrix.dtype)
-    height = max(1, _SLAB // (part.nbytes or 1))
-    for start in range(0, len(matrix), height):
-        slab = matrix[start : start + height]
-        for row, total in zip(rows[:, start : start + height], out, strict=True):
-            np.matmul(row, slab, out=part)
-            total += part
-    return out
-
-
-class ResidentMatrix:
-    """A large matrix that many blocks of rows are multiplied with; an accelerator holds it meanwhile."""
-
-    def __init__(self, matrix: NDArray[Any]) -> None:
-        self.matrix = matrix
-        self._there: Any = None
-
-    def left_multiply(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """rows @ matrix; a few rows stay here, where their number is nothing to compile for."""
-        if len(rows) <= gram.FEW:
-            return few_rows_times(rows, self.matrix)
-        if len(rows) < _ROWS_WORTH_IT or not use_accelerator(len(self.matrix), str(self.matrix.dtype)):
-            return rows @ self.matrix
-        if self._there is None and has_room(2 * self.matrix.nbytes):
-            import jax
-
-            self._there = jax.device_put(self.matrix)
-        # A copy: what JAX hands out is read-only, and scores are added to in place.
-        return rows @ self.matrix if self._there is None else np.array(_product()(rows, self._there))
-
-
-@cache
-def _product() -> Callable[..., Any]:
-    import jax.numpy as jnp
-    from jax import lax
-
-    def of(a: Any, b: Any) -> Any:
-        return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
-
-    return compiled(of)
 
 
 def put(array: NDArray[Any]) -> Any:

@@ -7,16 +7,17 @@ stays what it is; below, and on the diagonal (whose tiles are kept beside it), e
     for each column of tiles k:   L_kk = chol(A_kk),  L_ik = A_ik L_kk⁻ᵀ,  A_ij −= L_ik L_jkᵀ  (i ≥ j > k)
 
 so the next λ begins with the transposed upper half again. The right-hand side X is taken a block of items
-at a time: forward and backward substitution overwrite it with α, which goes to main memory while the next
-block is solved (or stays, as one block). Rows whose values bfloat16 holds exactly (0 and 1) are multiplied in
-it; sums are float32 either way. Every step is one compiled function with tile numbers as arguments, and its
-large argument is donated.
+at a time: forward and backward substitution overwrite it with α, which stays, or goes to main memory while
+the next block is solved. Of a tile on the diagonal, L_kk⁻¹ is kept: substitution is products alone. Rows
+whose values bfloat16 holds exactly (0 and 1) are multiplied in it; sums are float32 either way. Every step is
+one compiled function with tile numbers as arguments, and its large argument is donated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+import itertools
+from collections.abc import Callable, Iterable
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.kernels import gram, ridge
-from infrec.kernels.device_arrays import compiled, dense_rows, products, stored_tiles
+from infrec.kernels.device_arrays import compiled, dense_rows, matmul, products
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -51,6 +52,7 @@ class TiledRidge:
         *,
         tile: int | None = None,
         columns: int = COLUMNS,
+        stays: bool = False,
     ) -> None:
         """Compute the kernel.
 
@@ -59,11 +61,13 @@ class TiledRidge:
             kernel: The kernel between them.
             tile: Rows and columns of a tile.
             columns: Items that are solved at a time.
+            stays: Whether α stays on the device.
         """
         import jax
         import jax.numpy as jnp
 
         n, d = x.shape
+        self._stays = stays
         self.rows, self.n, self.d, self.tile = x, n, d, tile or tile_for(n)
         self.columns = min(columns, d)
         self.tiles = -(-n // self.tile)
@@ -98,19 +102,29 @@ class TiledRidge:
         ridge.check_pivots(0, every, self.diagonal + np.float32(added), reg)
 
     def solve(self, row_scale: NDArray[Any] | None = None) -> Float[Any, "n items"]:
-        """α = (L Lᵀ)⁻¹ D X, a block of items at a time, in main memory."""
+        """α = (L Lᵀ)⁻¹ D X, a block of items at a time, in main memory unless it stays."""
+        firsts = [min(start, self.d - self.columns) for start in range(0, self.d, self.columns)]
+        blocks = ((first, self._solve_block(first, row_scale)) for first in firsts)  # the last one overlaps
+        if self._stays:
+            return self._left_there(blocks)
         alpha = np.empty((self.n, self.d), np.float32)
-        waiting: tuple[slice, Any] | None = None
-        for start in range(0, self.d, self.columns):
-            first = min(start, self.d - self.columns)  # the last block overlaps the one before
-            block = self._solve_block(first, row_scale)
-            block.copy_to_host_async()
+        waiting: tuple[int, Any] | None = None
+        for first, block in itertools.chain(blocks, [(0, None)]):
+            if block is not None:
+                block.copy_to_host_async()
             if waiting is not None:
-                alpha[:, waiting[0]] = np.asarray(waiting[1])[: self.n]
-            waiting = (slice(first, first + self.columns), block)
-        assert waiting is not None
-        alpha[:, waiting[0]] = np.asarray(waiting[1])[: self.n]
+                alpha[:, waiting[0] : waiting[0] + self.columns] = np.asarray(waiting[1])[: self.n]
+            waiting = first, block
         ridge.require_finite(alpha.sum(dtype=np.float64), self.n, "float32")
+        return alpha
+
+    def _left_there(self, blocks: Iterable[tuple[int, Any]]) -> Float[Any, "n items"]:
+        import jax.numpy as jnp
+
+        alpha = jnp.zeros((self.n, self.d), jnp.float32)
+        for first, block in blocks:
+            alpha = self._do.beside(alpha, block, first)
+        ridge.require_finite(float(self._do.checked(alpha)), self.n, "float32")
         return alpha
 
     def _solve_block(self, first: int, row_scale: NDArray[Any] | None) -> Float[Any, "padded columns"]:
@@ -118,13 +132,23 @@ class TiledRidge:
         scale = self._padded(1.0 if row_scale is None else row_scale)
         return self._divide(self._do.right_side(self._x, scale, first, self.columns))
 
-    def _divide(self, block: Float[Any, "padded columns"]) -> Float[Any, "padded columns"]:
-        """(L Lᵀ)⁻¹ of a block, in its place."""
-        for k in range(self.tiles):
+    def _divide(self, block: Float[Any, "padded columns"], first: int = 0) -> Float[Any, "padded columns"]:
+        """(L Lᵀ)⁻¹ of a block, in its place; its rows before the tile `first` are 0."""
+        for k in range(first, self.tiles):
             block = self._do.forward(self._k, block, k, self.tiles)
         for k in reversed(range(self.tiles)):
             block = self._do.backward(self._k, block, k)
         return block
+
+    def inverse_columns(self, first: int, count: int) -> Float[Any, "padded columns"]:
+        """Columns of (K + reg · m · I)⁻¹, left on the device.
+
+        Args:
+            first: The first of them.
+            count: How many.
+        """
+        units = _smoothing().units(np.arange(first, first + count, dtype=np.int32), self.tiles * self.tile)
+        return self._divide(units, first // self.tile)
 
     def _padded(self, row_scale: NDArray[Any] | float) -> NDArray[np.float32]:
         scale = np.zeros(self.tiles * self.tile, np.float32)
@@ -160,37 +184,37 @@ class TiledRidge:
     @staticmethod
     def needs_to_search(n: int, items: int, rows: int) -> int:
         """Bytes where α is never formed: weighted rows in float32, and four blocks of that many rows of H."""
-        return TiledRidge.needs(n, items) + 2 * n * items + 4 * 4 * n * rows
+        return TiledRidge.needs(n, items) + 2 * n * items + 6 * 4 * n * rows
 
 
 class TiledItemRidge:
-    """`ridge.ItemRidge` on the default device: products of columns are formed once, for any kernel."""
+    """`ridge.ItemRidge` on the default device: a `TiledRidge` between columns."""
 
     def __init__(self, x: sp.csr_array) -> None:
-        import jax.numpy as jnp
-
-        self._x, (self._d, items) = x, x.shape
-        tile = tile_for(self._d)
-        self._products = jnp.zeros((items, items), jnp.float32)
-        add = _adder(tile)
-        for stored in stored_tiles(x, tile, -(-self._d // tile)):
-            self._products = add(self._products, *stored)
-        squares = np.bincount(x.indices, x.data.astype(np.float64) ** 2, minlength=items)
-        self._norms = squares.astype(np.float32)
+        self._items = sp.csr_array(x.T)
+        self._between: tuple[gram.Kernel, TiledRidge] | None = None  # the last kernel asked for
 
     def weights(self, kernel: gram.Kernel, reg: float) -> Float[Any, "items items"]:
         """B, left on the device."""
-        diagonal = kernel.diagonal(self._norms, d=self._d)
-        added = ridge.shift(diagonal, reg=reg, scale="mean_diagonal")
-        ridge.check_rows(sp.csr_array(self._x.T), added, diagonal, reg)
-        out, pivots = _weights()(_kernel(kernel, self._d)(self._products, self._norms), np.float32(added))
-        ridge.check_pivots(0, np.asarray(pivots), diagonal + np.float32(added), reg)
-        return out
+        import jax.numpy as jnp
+
+        if self._between is None or self._between[0] != kernel:
+            self._between = None  # frees the old one first
+            self._between = kernel, TiledRidge(self._items, kernel)
+        solver = self._between[1]
+        solver.factorise(reg)
+        n = solver.n
+        count = min(COLUMNS, n)
+        weights, do = jnp.zeros((n, n), jnp.float32), _weights()
+        for start in range(0, n, count):
+            first = min(start, n - count)  # the last block overlaps the one before
+            weights = do(weights, solver.inverse_columns(first, count), first)
+        return weights
 
     @staticmethod
     def needs(n: int, items: int) -> int:
-        """Bytes of the products, the kernel, its factor, half and whole inverse, the weights, and a tile."""
-        return 4 * (6 * items * items + tile_for(n) * items)
+        """Bytes of a `TiledRidge` between items, and of the weights, twice."""
+        return TiledRidge.needs(items, n) + 2 * n * items + 8 * items * items
 
 
 @cache
@@ -236,8 +260,6 @@ def _steps(t: int) -> SimpleNamespace:
     from jax import lax
     from jax.scipy.linalg import solve_triangular
 
-    highest = lax.Precision.HIGHEST
-
     def get(a: Any, i: Any, j: Any) -> Any:
         return lax.dynamic_slice(a, (i * t, j * t), (t, t))
 
@@ -246,9 +268,6 @@ def _steps(t: int) -> SimpleNamespace:
 
     def strip(a: Any, i: Any) -> Any:
         return lax.dynamic_slice_in_dim(a, i * t, t, 0)
-
-    def dot(a: Any, b: Any) -> Any:
-        return jnp.matmul(a, b, precision=highest)
 
     def begin(k: Any, diagonal: Any, pairs: Any, added: Any, n: Any) -> Any:
         """K + added · I below and on the diagonal, from what is kept above it and beside."""
@@ -262,17 +281,19 @@ def _steps(t: int) -> SimpleNamespace:
         return lax.fori_loop(0, len(pairs), copy, k)
 
     def column(k: Any, at: Any, tiles: Any) -> Any:
+        """The factor's tiles in one column; in place of the one on the diagonal, its inverse."""
         lower = jnp.linalg.cholesky(get(k, at, at), symmetrize_input=False)
+        inverse = solve_triangular(lower, jnp.eye(t), lower=True)
 
         def below(i: Any, k: Any) -> Any:
-            return put(k, solve_triangular(lower, get(k, i, at).T, lower=True).T, i, at)
+            return put(k, matmul(get(k, i, at), inverse.T), i, at)
 
-        return lax.fori_loop(at + 1, tiles, below, put(k, lower, at, at)), jnp.diagonal(lower)
+        return lax.fori_loop(at + 1, tiles, below, put(k, inverse, at, at)), jnp.diagonal(lower)
 
     def trailing(k: Any, pairs: Any, at: Any, count: Any) -> Any:
         def update(p: Any, k: Any) -> Any:
             i, j = pairs[p, 0], pairs[p, 1]
-            return put(k, get(k, i, j) - dot(get(k, i, at), get(k, j, at).T), i, j)
+            return put(k, get(k, i, j) - matmul(get(k, i, at), get(k, j, at).T), i, j)
 
         return lax.fori_loop(0, count, update, k)
 
@@ -283,20 +304,27 @@ def _steps(t: int) -> SimpleNamespace:
         return lax.dynamic_update_slice_in_dim(b, value, i * t, 0)
 
     def forward(k: Any, b: Any, at: Any, tiles: Any) -> Any:
-        solved = solve_triangular(get(k, at, at), strip(b, at), lower=True)
+        solved = matmul(get(k, at, at), strip(b, at))
 
         def below(i: Any, b: Any) -> Any:
-            return put_strip(b, strip(b, i) - dot(get(k, i, at), solved), i)
+            return put_strip(b, strip(b, i) - matmul(get(k, i, at), solved), i)
 
         return lax.fori_loop(at + 1, tiles, below, put_strip(b, solved, at))
 
     def backward(k: Any, b: Any, at: Any) -> Any:
-        solved = solve_triangular(get(k, at, at), strip(b, at), lower=True, trans=1)
+        solved = matmul(get(k, at, at).T, strip(b, at))
 
         def above(i: Any, b: Any) -> Any:
-            return put_strip(b, strip(b, i) - dot(get(k, at, i).T, solved), i)
+            return put_strip(b, strip(b, i) - matmul(get(k, at, i).T, solved), i)
 
         return lax.fori_loop(0, at, above, put_strip(b, solved, at))
+
+    def beside(alpha: Any, block: Any, first: Any) -> Any:
+        return lax.dynamic_update_slice(alpha, block[: len(alpha)], (0, first))
+
+    def checked(alpha: Any) -> Any:
+        """0, or NaN where a number is not finite."""
+        return jnp.where(jnp.isfinite(alpha).all(), 0.0, jnp.nan)
 
     return SimpleNamespace(
         begin=compiled(begin, donate_argnums=0),
@@ -305,6 +333,8 @@ def _steps(t: int) -> SimpleNamespace:
         right_side=jax.jit(right_side, static_argnums=3),
         forward=compiled(forward, donate_argnums=1),
         backward=compiled(backward, donate_argnums=1),
+        beside=compiled(beside, donate_argnums=0),
+        checked=compiled(checked),
     )
 
 
@@ -313,7 +343,6 @@ def _smoothing() -> SimpleNamespace:
     """The steps of rows of H."""
     import jax
     import jax.numpy as jnp
-    from jax import lax
 
     def units(rows: Any, size: int) -> Any:
         return jnp.zeros((size, len(rows)), jnp.float32).at[rows, jnp.arange(len(rows))].set(1.0)
@@ -327,7 +356,7 @@ def _smoothing() -> SimpleNamespace:
         return jnp.concatenate([solved[:, :others], own - added * solved[:, others:]], 1).T
 
     def expected(smoother: Any, x: Any, scale: Any) -> Any:
-        return jnp.matmul(smoother * scale[None, :], x.astype(jnp.float32), precision=lax.Precision.HIGHEST)
+        return matmul(smoother * scale[None, :], x)
 
     return SimpleNamespace(
         units=jax.jit(units, static_argnums=1),
@@ -338,34 +367,16 @@ def _smoothing() -> SimpleNamespace:
 
 
 @cache
-def _adder(tile: int) -> Callable[..., Any]:
-    import jax.numpy as jnp
-    from jax import lax
-
-    def add(products: Any, rows: Any, columns: Any, values: Any) -> Any:
-        x = jnp.zeros((tile, len(products)), jnp.float32).at[rows, columns].set(values, mode="drop")
-        return products + jnp.matmul(x.T, x, precision=lax.Precision.HIGHEST)
-
-    return compiled(add, donate_argnums=0)
-
-
-@cache
-def _kernel(kernel: gram.Kernel, d: int) -> Callable[..., Any]:
-    return compiled(partial(kernel.matrix, d=d))
-
-
-@cache
 def _weights() -> Callable[..., Any]:
     import jax.numpy as jnp
     from jax import lax
-    from jax.scipy.linalg import solve_triangular
 
-    def weights(k: Any, added: Any) -> Any:
-        one = jnp.eye(len(k), dtype=k.dtype)
-        lower = jnp.linalg.cholesky(k + added * one, symmetrize_input=False)
-        half = solve_triangular(lower, one, lower=True)
-        inverse = jnp.matmul(half.T, half, precision=lax.Precision.HIGHEST)
-        off = -inverse / jnp.diagonal(inverse)[None, :]
-        return off * (1 - one), jnp.diagonal(lower)
+    def weights(into: Any, inverse: Any, first: Any) -> Any:
+        """Columns of the weights from those of the inverse."""
+        place = first + jnp.arange(inverse.shape[1])
+        own = place[None, :] == jnp.arange(len(into))[:, None]
+        inverse = inverse[: len(into)]
+        diagonal = jnp.sum(jnp.where(own, inverse, 0.0), 0)
+        return lax.dynamic_update_slice(into, jnp.where(own, 0.0, -inverse / diagonal), (0, first))
 
-    return compiled(weights)
+    return compiled(weights, donate_argnums=0)

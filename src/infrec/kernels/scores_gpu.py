@@ -15,12 +15,13 @@ import scipy.sparse as sp
 
 from infrec.errors import SolveError
 from infrec.kernels import gram
-from infrec.kernels.device_arrays import compiled, dense_rows, power_of_two, products
+from infrec.kernels.device_arrays import compiled, dense_rows, matmul, power_of_two, products
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PAIRS = 1024  # that are ranked at a time
+_NOWHERE = np.iinfo(np.int32).max  # the place of what is in no list
 
 
 class KernelScorer:
@@ -29,13 +30,13 @@ class KernelScorer:
     Args:
         x: X, the rows that histories are compared with.
         kernel: Θ.
-        alpha: α, one row for each of X.
+        alpha: α on the device, one row for each of X.
     """
 
-    def __init__(self, x: sp.csr_array, kernel: gram.Kernel, alpha: NDArray[np.float32]) -> None:
+    def __init__(self, x: sp.csr_array, kernel: gram.Kernel, alpha: Any) -> None:
         import jax
 
-        self._x, self._alpha = dense_rows(x, x.shape[0], 1), jax.device_put(alpha)
+        self._x, self._alpha = dense_rows(x, x.shape[0], 1), alpha
         self._norms = jax.device_put(gram.squared_norms(x))
         self._score = _kernel_scores(kernel)
 
@@ -51,8 +52,8 @@ class KernelScorer:
 
     @staticmethod
     def needs(n: int, items: int, size: int) -> int:
-        """Bytes of X and α, and of a block: its kernel, and four times its scores."""
-        return 8 * n * items + 4 * size * (n + 4 * items)
+        """Bytes of X, of α cut in two, and of a block: its kernel, and four times its scores."""
+        return 12 * n * items + 4 * size * (n + 4 * items)
 
 
 class ScoresThere:
@@ -71,17 +72,33 @@ class ScoresThere:
                 "so use a larger reg or dtype float64."
             )
 
-    def top_k(self, k: int, exclude: sp.csr_array) -> NDArray[np.int64]:
+    def top_k(self, k: int, exclude: sp.csr_array | None) -> NDArray[np.int64]:
         """`metrics.top_k`: equal scores in the order of the items, −1 where a row has fewer left.
 
         Args:
             k: Length of the lists.
             exclude: Stored entries never appear.
         """
+        exclude = sp.csr_array(self.shape) if exclude is None else exclude
         best = np.full((self.shape[0], k), -1, np.int64)
         some = _questions().best(self._scores, *_coordinates(exclude), min(k, self.shape[1]))
         best[:, : some.shape[1]] = np.asarray(some)[: self.shape[0]]
         return best
+
+    def hits(self, k: int, held_out: sp.csr_array, exclude: sp.csr_array) -> NDArray[np.bool_]:
+        """Whether each place of each row's list of k holds a held-out item: `metrics.hits` of `top_k`.
+
+        Args:
+            k: Length of the lists.
+            held_out: The items looked for.
+            exclude: Stored entries never appear.
+        """
+        row, pairs = self._pairs(held_out)
+        rank = np.asarray(_questions().places(self._scores, *pairs, *_coordinates(exclude)))
+        rank = rank.ravel()[: len(row)]
+        listed, out = rank < k, np.zeros((self.shape[0], k), bool)
+        out[row[listed], rank[listed]] = True
+        return out
 
     def at(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> NDArray[np.float32]:
         """Single scores.
@@ -100,9 +117,7 @@ class ScoresThere:
             held_out: The items of T.
             exclude: The context.
         """
-        row, column = _entries(held_out)
-        most = max(_PAIRS, power_of_two(len(row)))
-        pairs = (np.pad(each, (0, most - len(row))).reshape(-1, _PAIRS) for each in (row, column))
+        row, pairs = self._pairs(held_out)
         taken = *_coordinates(held_out), *_coordinates(exclude)
         twice, negatives = _questions().ranks(self._scores, *pairs, *taken)
         total = np.bincount(row, 0.5 * np.asarray(twice).ravel()[: len(row)], minlength=self.shape[0])
@@ -110,6 +125,27 @@ class ScoresThere:
         out = np.full(self.shape[0], 0.5)
         np.divide(total, pairs_of, out=out, where=pairs_of > 0)
         return out
+
+    @staticmethod
+    def _pairs(held_out: sp.csr_array) -> tuple[NDArray[np.int32], tuple[Any, ...]]:
+        """The row of each stored entry; rows and columns filled up, in blocks that are ranked at a time."""
+        row, column = _entries(held_out)
+        more = (0, max(_PAIRS, power_of_two(len(row))) - len(row))
+        return row, tuple(np.pad(each, more).reshape(-1, _PAIRS) for each in (row, column))
+
+
+def fitted(histories: sp.csr_array, alpha: Any, rows: NDArray[np.integer], shift: float, size: int) -> Any:
+    """X − shift · α of some rows: a block on the device, padded to `size` rows.
+
+    Args:
+        histories: These rows of X.
+        alpha: α on the device.
+        rows: Which.
+        shift: λ m.
+        size: Rows of the block.
+    """
+    at = np.pad(rows, (0, size - len(rows)), mode="edge").astype(np.int32)
+    return _questions().fitted(dense_rows(histories, size, 1), alpha, at, np.float32(shift))
 
 
 def add_through(scores: Any, rows: sp.csr_array, into: Any, back: Any) -> Any:
@@ -147,14 +183,31 @@ def _coordinates(matrix: sp.csr_array) -> tuple[NDArray[np.int32], NDArray[np.in
     return np.pad(rows, more, constant_values=np.iinfo(np.int32).max), np.pad(columns, more)
 
 
-@cache
-def _kernel_scores(kernel: gram.Kernel) -> Any:
+def places(scores: Any, row: Any, column: Any) -> Any:
+    """The place of each pair in its row's list, from 0; `_NOWHERE` where its score is −∞. To be compiled.
+
+    No list is needed for it: an item stands behind those with a higher score and, among equals, behind those
+    before it, which is the order of `metrics.top_k`.
+    """
+    import jax
     import jax.numpy as jnp
     from jax import lax
 
+    place = jnp.arange(scores.shape[1])
+
+    def one(user: Any, item: Any) -> Any:
+        line, own = scores[user], scores[user, item]
+        before = (line > own) | ((line == own) & (place < item))
+        return jnp.where(own == -jnp.inf, _NOWHERE, jnp.sum(before))
+
+    return lax.map(lambda pairs: jax.vmap(one)(*pairs), (row, column))
+
+
+@cache
+def _kernel_scores(kernel: gram.Kernel) -> Any:
     def scores(rows: Any, own: Any, x: Any, norms: Any, alpha: Any) -> Any:
         between = kernel.from_gram(products(rows, x), own, norms, d=x.shape[1])
-        return jnp.matmul(between, alpha, precision=lax.Precision.HIGHEST)
+        return matmul(between, alpha)
 
     return compiled(scores)
 
@@ -166,14 +219,11 @@ def _questions() -> SimpleNamespace:
     import jax.numpy as jnp
     from jax import lax
 
-    def dot(a: Any, b: Any) -> Any:
-        return jnp.matmul(a.astype(jnp.float32), b, precision=lax.Precision.HIGHEST)
-
     def through(scores: Any, rows: Any, into: Any, back: Any) -> Any:
-        return scores + dot(dot(rows, into), back)
+        return scores + matmul(matmul(rows, into), back)
 
     def between(scores: Any, rows: Any, columns: Any, weights: Any) -> Any:
-        return scores.at[:, columns].add(dot(rows[:, columns], weights))
+        return scores.at[:, columns].add(matmul(rows[:, columns], weights))
 
     def finite(scores: Any, count: Any) -> Any:
         return (jnp.isfinite(scores).all(1) | (jnp.arange(len(scores)) >= count)).all()
@@ -185,6 +235,12 @@ def _questions() -> SimpleNamespace:
 
     def at(scores: Any, rows: Any, columns: Any) -> Any:
         return scores[rows, columns]
+
+    def fitted(histories: Any, alpha: Any, rows: Any, shift: Any) -> Any:
+        return histories.astype(jnp.float32) - shift * alpha[rows]
+
+    def places_without(scores: Any, row: Any, column: Any, rows: Any, columns: Any) -> Any:
+        return places(scores.at[rows, columns].set(-jnp.inf, mode="drop"), row, column)
 
     def ranks(scores: Any, row: Any, column: Any, *taken: Any) -> Any:
         """Twice the number of negatives below each pair, equal ones once; and the negatives of each row."""
@@ -203,6 +259,8 @@ def _questions() -> SimpleNamespace:
         between=compiled(between, donate_argnums=0),
         finite=compiled(finite),
         best=compiled(best, static_argnums=3),
+        fitted=compiled(fitted),
+        places=compiled(places_without),
         at=compiled(at),
         ranks=compiled(ranks),
     )

@@ -431,6 +431,19 @@ class Recommender(Tunable, Lists):
         block = self.block_there(histories, size)
         return None if block is None else ScoresThere(block, histories.shape[0])
 
+    def fitted_scores_there(self, rows: NDArray[np.integer], size: int) -> ScoresThere | None:
+        block = None if self.fitted.adjusts_scores else self.fitted_block_there(rows, size)
+        return None if block is None else ScoresThere(block, len(rows))
+
+    def fitted_block_there(self, rows: NDArray[np.integer], size: int) -> Any:
+        """`block_there` of training users.
+
+        Args:
+            rows: Their row numbers.
+            size: Rows of the block.
+        """
+        return None
+
     def block_there(self, histories: sp.csr_array, size: int) -> Any:
         """A block of scores on the accelerator, padded to `size` rows; None where that cannot be.
 

@@ -26,6 +26,7 @@ from infrec.data import Interactions
 from infrec.data.interactions import canonical
 from infrec.errors import DataError
 from infrec.kernels import devices, gram, kernel_of, nystrom, ridge
+from infrec.kernels.resident import ResidentMatrix
 from infrec.models.centres import choose_rows
 from infrec.progress import Progress, silent
 
@@ -90,8 +91,8 @@ class Dislikes:
         return gram.Centres.of(signed(own.matrix, own, np.arange(own.n_users)), np.float32)
 
     @cached_property
-    def _resident(self) -> devices.ResidentMatrix:
-        return devices.ResidentMatrix(self.alpha)
+    def _resident(self) -> ResidentMatrix:
+        return ResidentMatrix(self.alpha)
 
     def score(self, histories: sp.csr_array, known: NDArray[np.integer] | None) -> NDArray[np.float32]:
         """How much each item is foretold to be disliked.

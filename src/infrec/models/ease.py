@@ -26,7 +26,8 @@ from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.data.change import Change
 from infrec.errors import ConfigError, InfrecError, SolveError
-from infrec.kernels import devices, gram, ridge
+from infrec.kernels import gram, ridge
+from infrec.kernels.resident import ResidentMatrix
 from infrec.models import dislikes
 from infrec.models.base import Fitted, Recommender, State, stored
 from infrec.progress import Progress, silent
@@ -154,8 +155,8 @@ class Factored(State):
         return replace(super().read(artifact, settings, log), x=log.matrix)
 
     @cached_property
-    def _resident(self) -> devices.ResidentMatrix:
-        return devices.ResidentMatrix(self.inverse)
+    def _resident(self) -> ResidentMatrix:
+        return ResidentMatrix(self.inverse)
 
     def score(self, rows: sp.csr_array) -> NDArray[np.float32]:
         alike = np.ascontiguousarray((rows @ self.x.T).toarray(), np.float32)

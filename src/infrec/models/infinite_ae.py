@@ -34,8 +34,9 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.change import Change
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
-from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge
+from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge, scores_gpu
 from infrec.kernels.collectives import Team
+from infrec.kernels.resident import ResidentMatrix
 from infrec.kernels.scores_gpu import KernelScorer
 from infrec.models import dislikes, infinite_ae_update
 from infrec.models.base import Fitted, State
@@ -101,16 +102,10 @@ class InfiniteAEState(State):
     """
 
     centres: Interactions
-    alpha: NDArray[np.floating[Any]] | None
+    alpha: ResidentMatrix | None
     shift: float | None = None
     popularity: NDArray[np.float32] | None = None
     kept: ridge.Factor | nystrom.Sums | None = None
-
-    @cached_property
-    def resident_alpha(self) -> devices.ResidentMatrix:
-        """α, where products with it are formed."""
-        assert self.alpha is not None
-        return devices.ResidentMatrix(self.alpha)
 
     @cached_property
     def compared(self) -> gram.Centres:
@@ -190,7 +185,7 @@ class InfiniteAE(Explainable):
 
     def _solver(
         self, solver: str, interactions: Interactions, progress: Progress
-    ) -> tuple[Callable[..., NDArray[Any] | None], Callable[[], Any], Interactions | None]:
+    ) -> tuple[Callable[..., ResidentMatrix | None], Callable[[], Any], Interactions | None]:
         """Work done once for all λ: a function from λ to α, one to what the last α leaves for updates, and
         the centres where not all users are."""
         s = self.settings
@@ -199,20 +194,29 @@ class InfiniteAE(Explainable):
             exact = devices.kernel_ridge(interactions.matrix, s.kernel, s.dtype)
             progress("kernel", 1, 1)
 
-            def solve_for(reg: float, *, solve: bool) -> NDArray[Any] | None:
+            def solve_for(reg: float, *, solve: bool) -> ResidentMatrix | None:
                 exact.factorise(reg)
-                return exact.solve() if solve else None
+                return ResidentMatrix(exact.solve()) if solve else None
 
             return solve_for, lambda: infinite_ae_update.kept(exact), None
         centres = self.given_centres(interactions.items) or choose(interactions, s.centres, seed=s.seed)
         features = devices.nystrom_features(centres.matrix, s.kernel, s.dtype)
         sums = features.sums(interactions.n_items)
         sums.add_all(nystrom.same(interactions.matrix), total=interactions.n_users, progress=progress)
-        return lambda reg, solve=True: sums.solve(reg), lambda: infinite_ae_update.kept(sums), centres
+        return (
+            lambda reg, solve=True: ResidentMatrix(sums.solve(reg)),
+            lambda: infinite_ae_update.kept(sums),
+            centres,
+        )
 
     @property
     def alpha(self) -> NDArray[np.floating[Any]]:
-        """The dual solution, users × items. At λ = 0 validation needs none, so it may be solved only here."""
+        """The dual solution, users × items."""
+        return self._alpha.here
+
+    @property
+    def _alpha(self) -> ResidentMatrix:
+        """At λ = 0 validation needs none, so it may be solved only here."""
         if self.state.alpha is None:
             self._fitted = replace(self.fitted, state=self._fit(self.log).state)
         assert self.state.alpha is not None
@@ -224,7 +228,7 @@ class InfiniteAE(Explainable):
         Args:
             histories: CSR rows over the model's items.
         """
-        _ = self.alpha  # solved, if it was not
+        _ = self._alpha  # solved, if it was not
         return self.state.compared.kernel_rows(self.settings.kernel, histories)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
@@ -237,7 +241,7 @@ class InfiniteAE(Explainable):
         return out
 
     def _times_alpha(self, kernel: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-        return self.state.resident_alpha.left_multiply(kernel).astype(np.float32, copy=False)
+        return self._alpha.left_multiply(kernel).astype(np.float32, copy=False)
 
     @property
     def is_interpolating(self) -> bool:
@@ -255,17 +259,23 @@ class InfiniteAE(Explainable):
             return self._times_alpha(kept[key])
         scores = self.log.matrix[rows].toarray()
         if not self.is_interpolating:
-            scores -= self.alpha.dtype.type(self.state.shift) * self.alpha[rows]
+            scores -= self._alpha.dtype.type(self.state.shift) * self._alpha.rows(rows)
         return scores
 
     def block_there(self, histories: sp.csr_array, size: int) -> Any:
         if self._there is None or self._there[0] is not self.state:
-            alpha = self.alpha  # solved, if it was not
-            scorer = devices.kernel_scorer(self.state.centres.matrix, self.settings.kernel, alpha, size)
-            if scorer is None:
+            alpha, among = self._alpha, self.state.centres.matrix
+            n, items = alpha.shape
+            if not alpha.goes_there() or not devices.has_room(KernelScorer.needs(n, items, size)):
                 return None
-            self._there = self.state, scorer
+            self._there = self.state, KernelScorer(among, self.settings.kernel, alpha.there)
         return self._there[1].scores(sp.csr_array(histories, dtype=np.float32), size)
+
+    def fitted_block_there(self, rows: NDArray[np.integer], size: int) -> Any:
+        if not self.needs_no_kernel or not self._alpha.goes_there():
+            return None
+        histories = sp.csr_array(self.log.matrix[rows], dtype=np.float32)
+        return scores_gpu.fitted(histories, self._alpha.there, rows, self.state.shift or 0.0, size)
 
     @property
     def needs_no_kernel(self) -> bool:
@@ -385,7 +395,7 @@ class InfiniteAE(Explainable):
     def with_only_centres(self) -> Self:
         """A model with equal scores that holds its centres and α alone, and knows no other user."""
         dislikes.check_kept(self.log)
-        state = InfiniteAEState(self.centres, self.alpha, popularity=self.popularity)
+        state = InfiniteAEState(self.centres, self._alpha, popularity=self.popularity)
         return self.with_fit(replace(self.fitted, log=self.centres, state=state))
 
     def without_users(self) -> Self:
@@ -428,7 +438,7 @@ class InfiniteAE(Explainable):
             popularity = artifact.array("popularity", log.n_items)
         if "alpha" in artifact.arrays or log.n_users > _SOLVE_AGAIN or self.settings.solver != "exact":
             alpha = artifact.array("alpha", centres.n_users, log.n_items)
-            return InfiniteAEState(centres, alpha, popularity=popularity)
+            return InfiniteAEState(centres, ResidentMatrix(alpha), popularity=popularity)
         return self._fit(log).state
 
 

@@ -29,6 +29,7 @@ from infrec.data.partitioned import PartitionedLog
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.collectives import Team
+from infrec.kernels.resident import ResidentMatrix
 from infrec.models.base import Fitted
 from infrec.models.centres import choose_rows
 from infrec.progress import Progress
@@ -134,7 +135,7 @@ class PartitionedFit:
         return Fitted(
             replace(self.settings, reg=float(reg), solver="nystrom"),
             centres,
-            self.model.state_type(centres, whole, popularity=popularity),
+            self.model.state_type(centres, ResidentMatrix(whole), popularity=popularity),
             {"solver": "nystrom", "why": "the log was read partition by partition", "read": self._read()},
             candidates,
         )

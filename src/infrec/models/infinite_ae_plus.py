@@ -26,7 +26,8 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import SolveError
-from infrec.kernels import devices, gram, nystrom, scores_gpu
+from infrec.kernels import devices, gram, nystrom
+from infrec.kernels.resident import ResidentMatrix
 from infrec.models import centres
 from infrec.models.base import Fitted, State
 from infrec.models.explanation import Contributions, Explainable
@@ -265,11 +266,11 @@ class InfiniteAEPlus(Explainable):
             centre_log = centres.choose(interactions, s.centres, seed=s.seed)
             centre_rows = np.asarray(interactions.users.positions(centre_log.users.ids))
             among = centre_log.with_matrix(scales.weigh(centre_log.matrix, s.user_power, s.item_power))
-            alpha = self._few_centres(interactions, among.matrix, scales, progress)
+            alpha = ResidentMatrix(self._few_centres(interactions, among.matrix, scales, progress))
             histories = scales.weigh(matrix[sample], s.user_power, s.item_power)
             wide = _user_side(s, among, alpha)._score(histories)
         progress("user side", 1, 1)
-        alpha *= scales.of_items(-s.item_power).astype(alpha.dtype)
+        alpha.scale_columns(scales.of_items(-s.item_power))
         by_users = wide * scales.of_items(-s.item_power).astype(wide.dtype)
         histories = gram.scaled(matrix[sample], scales.of_rows(matrix[sample], s.target_power))
         columns = scales.of_items(s.popularity_power)
@@ -280,14 +281,14 @@ class InfiniteAEPlus(Explainable):
         if s.item_weight:
             progress("item side", 0, 1)
             weights, share = self._item_side(alpha, by_users, matrix, scales, histories)
-            weights = weights.times_columns(columns)
+            weights.scale_columns(columns)
             progress("item side", 1, 1)
-        alpha *= columns.astype(alpha.dtype)
+        alpha.scale_columns(columns)
         parts = [alpha]
         parts += [] if weights is None else [weights.matrix]
-        parts += [] if low_pass is None else [low_pass.back]
+        parts += [] if low_pass is None else [ResidentMatrix(low_pass.back)]
         for part in parts:
-            if not np.isfinite(part.sum(dtype=np.float64)):
+            if not part.is_finite:
                 raise SolveError(
                     f"the scores overflow in {s.dtype} (item_weight={s.item_weight:g}, "
                     f"popularity_power={s.popularity_power:g}); use smaller ones."
@@ -315,7 +316,7 @@ class InfiniteAEPlus(Explainable):
 
     def _item_side(
         self,
-        alpha: NDArray[Any],
+        alpha: ResidentMatrix,
         by_users: NDArray[Any],
         matrix: sp.csr_array,
         scales: Scales,
@@ -329,7 +330,8 @@ class InfiniteAEPlus(Explainable):
         share = COMPLETED * ratio(of_histories, float(weights.times_expected(by_users).std()))
         factor = s.item_weight * ratio(float(by_users.std()), of_histories)
         weights.add_expected(alpha, factor * share)
-        return weights.times_columns(np.full(matrix.shape[1], factor)), share
+        weights.scale_columns(np.full(matrix.shape[1], factor))
+        return weights, share
 
     # ---- scores --------------------------------------------------------------------------------------------
     def _weighted(self, histories: sp.csr_array) -> sp.csr_array:
@@ -355,7 +357,8 @@ class InfiniteAEPlus(Explainable):
         if state.shift is None:
             return super().fitted_scores(rows)
         histories = self._linear_rows(self.log.matrix[rows])
-        out = state.core.alpha[rows] * state.core.alpha.dtype.type(-state.shift)
+        out = state.core._alpha.rows(rows)
+        out *= out.dtype.type(-state.shift)
         targets = gram.scaled(histories, None, state.scales.of_items(s.popularity_power))
         out[np.repeat(np.arange(len(out)), np.diff(targets.indptr)), targets.indices] += targets.data
         if state.low_pass is not None:
@@ -370,16 +373,13 @@ class InfiniteAEPlus(Explainable):
 
     def block_there(self, histories: sp.csr_array, size: int) -> Any:
         state, rows = self.state, self._linear_rows(histories)
-        beside = 4 * sum(part.size for part in (state.low_pass, state.weights) if part is not None)
-        if not devices.use_accelerator(state.core.centres.n_users, "float32") or not devices.has_room(beside):
+        parts = [part for part in (state.low_pass, state.weights) if part is not None]
+        room = 2 * sum(part.nbytes for part in parts)
+        if not devices.use_accelerator(state.core.centres.n_users, "float32") or not devices.has_room(room):
             return None
         scores = state.core.block_there(self._weighted(histories), size)
-        if scores is None:
-            return None
-        if state.low_pass is not None:
-            scores = scores_gpu.add_through(scores, rows, *state.low_pass.there)
-        if state.weights is not None:
-            scores = scores_gpu.add_between(scores, rows, *state.weights.there)
+        for part in parts if scores is not None else ():
+            scores = part.add_there(scores, rows)
         return scores
 
     @property
@@ -407,7 +407,7 @@ class InfiniteAEPlus(Explainable):
         if state.shift is not None:
             arrays["fitted"] = np.array([state.shift, state.share])
         if state.weights is not None:
-            arrays |= {"weights": state.weights.matrix, "compared": state.weights.columns}
+            arrays |= {"weights": state.weights.matrix.here, "compared": state.weights.columns}
         if state.low_pass is not None:
             arrays |= {"low_pass_into": state.low_pass.into, "low_pass_back": state.low_pass.back}
         return {name: array for name, array in arrays.items() if array is not None}
@@ -432,14 +432,14 @@ class InfiniteAEPlus(Explainable):
         if s.item_weight:
             every = np.arange(n_items)  # before 0.2.0 all were
             some = artifact.positions("compared", None, n_items) if "compared" in artifact.arrays else every
-            weights = ItemWeights(some, artifact.array("weights", len(some), len(some)))
+            weights = ItemWeights(some, ResidentMatrix(artifact.array("weights", len(some), len(some))))
         if "centres" in artifact.arrays:
             centre_rows = artifact.positions("centres", None, n_users)
             among = log.select_users(centre_rows)
         alpha = artifact.array("alpha", among.n_users, n_items)
         fitted = artifact.array("fitted", 2) if "fitted" in artifact.arrays else (None, 0.0)  # since 0.2.0
         among = among.with_matrix(scales.weigh(among.matrix, s.user_power, s.item_power))
-        core = _user_side(s, among, alpha)
+        core = _user_side(s, among, ResidentMatrix(alpha))
         return InfiniteAEPlusState(scales, core, weights, low_pass, centre_rows, *fitted)
 
     def check_size(self, interactions: Interactions) -> None:
@@ -452,7 +452,7 @@ class InfiniteAEPlus(Explainable):
             )
 
 
-def _user_side(settings: InfiniteAEPlusSettings, among: Interactions, alpha: NDArray[Any]) -> InfiniteAE:
+def _user_side(settings: InfiniteAEPlusSettings, among: Interactions, alpha: ResidentMatrix) -> InfiniteAE:
     """∞-AE over weighted histories, with an α that was solved elsewhere."""
     core = settings.core()
     return core.with_fit(Fitted(core.settings, among, InfiniteAEState(among, alpha)))

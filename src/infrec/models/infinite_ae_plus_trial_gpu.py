@@ -1,8 +1,7 @@
 """A trial of ∞-AE-plus's search whose arrays never leave the accelerator.
 
 Histories go there once, as coordinates. Kernels, α, both sides' scores and the ranking stay; what comes back
-for a candidate is the rank of each hidden item. No list of the best is needed for that: an item stands behind
-those with a higher score and, among equals, behind those before it, which is the order of `ranking.top_k`.
+for a candidate is the place of each hidden item in its list.
 
 Settings are arguments of the compiled functions, and the numbers of judges, entries and hidden items are
 rounded up, so that all candidates of all trials share few compilations.
@@ -21,11 +20,12 @@ import scipy.sparse as sp
 
 from infrec.errors import SolveError
 from infrec.kernels import devices
-from infrec.kernels.device_arrays import compiled, coordinates, power_of_two
+from infrec.kernels.device_arrays import compiled, coordinates, matmul, power_of_two
 from infrec.kernels.gram import Kernel
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
+from infrec.kernels.scores_gpu import places
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
-from infrec.models.two_sides import KERNEL, ItemSide, UserSide, compared, count_compared
+from infrec.models.two_sides import UserSide, compared, count_compared
 from infrec.search import criterion
 
 if TYPE_CHECKING:
@@ -66,20 +66,19 @@ class DeviceTrial(Trial):
         more = (0, max(_PAIRS, power_of_two(self.held.nnz)) - self.held.nnz)
         pairs = (np.pad(each.astype(np.int32), more) for each in (self._owner, self.held.indices))
         self._pairs = tuple(jax.device_put(each.reshape(-1, _PAIRS)) for each in pairs)
-        self._item_ridge: TiledItemRidge | None = None
         self._compared = compared(self.matrix)
 
     @staticmethod
     def fits(n: int, items: int, dtype: str, *, trials: int) -> bool:
         """Whether an accelerator is worth it and has room for so many of them side by side."""
-        if not devices.use_accelerator(n, dtype):
+        if not devices.use_accelerator(max(n, count_compared(n, items)), dtype):
             return False
         rows = ENOUGH + _ROUND + SAMPLE
-        # 8 parts, the histories, which are seen, their sum with its mask, and a block of its lines.
-        scores = 13 * rows * items
+        # 8 parts, the histories, which are seen, their sum with its mask, a block of its lines, what is cut.
+        scores = 16 * rows * items
         kernels = _KERNELS * TiledRidge.needs_to_search(n, items, rows)
         on_item_side = count_compared(n, items)
-        weights = TiledItemRidge.needs(n, on_item_side) + 8 * on_item_side**2
+        weights = TiledItemRidge.needs(n, on_item_side) + 12 * on_item_side**2
         return devices.has_room(trials * (kernels + weights + 4 * scores))
 
     # ---- parts ---------------------------------------------------------------------------------------------
@@ -102,17 +101,14 @@ class DeviceTrial(Trial):
 
     def _by_items(self, s: Settings) -> _Scores:
         return self._scores(
-            self._do.between(self._histories, self._compared, self.part("weights", s), self._divisor(s))
+            self._do.between(
+                self._histories, self._compared, self.part("weights", s).matrix.there, self._divisor(s)
+            )
         )
 
     def _completed(self, s: Settings) -> _Scores:
-        given, weights = self.part("by_users", s).both, self.part("weights", s)
+        given, weights = self.part("by_users", s).both, self.part("weights", s).matrix.there
         return self._scores(self._do.between(given, self._compared, weights))
-
-    def _weights(self, s: Settings) -> Any:
-        if self._item_ridge is None:
-            self._item_ridge = TiledItemRidge(ItemSide.inputs(self.matrix, self.scales, self._compared))
-        return self._item_ridge.weights(KERNEL, s["item_reg"])
 
     def _divisor(self, s: Settings) -> NDArray[np.float32]:
         """1 over the target power of the norm of each history, which is multiplied by it."""
@@ -150,7 +146,6 @@ def _functions(sample: int) -> SimpleNamespace:
     """The compiled functions, once for a shape; the last `sample` rows of all scores are the sample's."""
     import jax
     import jax.numpy as jnp
-    from jax import lax
 
     def lay_out(rows: Any, columns: Any, values: Any, shape: tuple[int, int]) -> Any:
         """The histories as dense rows, and which items each judge has: stored, whatever the value."""
@@ -158,16 +153,13 @@ def _functions(sample: int) -> SimpleNamespace:
         seen = jnp.zeros((shape[0] - sample, shape[1]), bool).at[rows, columns].set(True, mode="drop")
         return histories, seen
 
-    def product(rows: Any, weights: Any) -> Any:
-        return jnp.matmul(rows, weights, precision=lax.Precision.HIGHEST)
-
     def through(rows: Any, into: Any, back: Any, scale: Any) -> Any:
         """A product with both factors of the low-pass."""
-        return product(product(rows, into) * scale[:, None], back)
+        return matmul(matmul(rows, into) * scale[:, None], back)
 
     def between(rows: Any, columns: Any, weights: Any, scale: Any = None) -> Any:
         """A product with weights that are 0 but between some columns."""
-        of_columns = product(rows[:, columns], weights)
+        of_columns = matmul(rows[:, columns], weights)
         of_columns = of_columns if scale is None else of_columns * scale[:, None]
         return jnp.zeros_like(rows).at[:, columns].set(of_columns)
 
@@ -176,18 +168,10 @@ def _functions(sample: int) -> SimpleNamespace:
         return sum(factors[i] * part[:-sample] for i, part in enumerate(parts))
 
     def rank(scores: Any, columns: Any, seen: Any, owner: Any, hidden: Any) -> Any:
-        """The rank of each hidden item, from 0, and whether all scores are finite."""
+        """The place of each hidden item, from 0, and whether all scores are finite."""
         scores = scores * columns
         finite = jnp.isfinite(scores).all()
-        scores = jnp.where(seen, -jnp.inf, scores)
-        place = jnp.arange(len(columns))
-
-        def one(row: Any, item: Any) -> Any:
-            line, own = scores[row], scores[row, item]
-            before = (line > own) | ((line == own) & (place < item))
-            return jnp.where(seen[row, item], len(line), jnp.sum(before))
-
-        return lax.map(lambda pairs: jax.vmap(one)(*pairs), (owner, hidden)), finite
+        return places(jnp.where(seen, -jnp.inf, scores), owner, hidden), finite
 
     return SimpleNamespace(
         lay_out=jax.jit(lay_out, static_argnums=3),

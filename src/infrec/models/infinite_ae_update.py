@@ -27,6 +27,7 @@ from infrec.data import Interactions
 from infrec.data.change import Change
 from infrec.errors import SolveError
 from infrec.kernels import gram, nystrom, ridge
+from infrec.kernels.resident import ResidentMatrix
 from infrec.kernels.ridge_update import Solution
 from infrec.models.base import Fitted
 from infrec.progress import Progress
@@ -89,7 +90,7 @@ def _exchanged(model: InfiniteAE, change: Change) -> Fitted | None:
         or SHARE * (len(leave) + len(come)) > before.n_users
     ):
         return None
-    if not machine.memory_fits(_needs(after, state.alpha.itemsize), machine.memory_available()):
+    if not machine.memory_fits(_needs(after, state.alpha.dtype.itemsize), machine.memory_available()):
         return None
     kernel, shift = model.settings.kernel, state.shift
     diagonal = kernel.diagonal(gram.squared_norms(after.matrix, np.float64), d=after.n_items)
@@ -100,14 +101,14 @@ def _exchanged(model: InfiniteAE, change: Change) -> Fitted | None:
     stay = after.n_users < before.n_users  # users were forgotten: their rows stand there till the end
     x = before.matrix if stay else after.matrix
     try:
-        solution = Solution(state.kept.inverse(), state.alpha, shift).exchange(kernel, x, leave, come)
+        solution = Solution(state.kept.inverse(), state.alpha.here, shift).exchange(kernel, x, leave, come)
     except np.linalg.LinAlgError:  # rounding has the last word
         return None
     solution = solution.keep(change.rows) if stay else solution
     if solution.error(kernel, after.matrix, _checked(after, come)) > ERROR:
         return None
     factor = ridge.Factor.inverted(solution.inverse, shift)
-    state = replace(state, centres=after, alpha=solution.alpha, kept=factor)
+    state = replace(state, centres=after, alpha=ResidentMatrix(solution.alpha), kept=factor)
     settings, about = replace(model.settings, reg=reg), {**model.about, _NOMINAL: nominal}
     return replace(model.fitted, settings=settings, log=after, state=state, about=about)
 
@@ -139,7 +140,7 @@ def _summed(model: InfiniteAE, change: Change) -> Fitted | None:
         if len(rows):
             sums.add_all(nystrom.same(sp.csr_array(matrix[rows])), sign=sign)
     try:
-        alpha = sums.solve(float(model.settings.reg))
+        alpha = ResidentMatrix(sums.solve(float(model.settings.reg)))
     except SolveError:
         return None
     state = replace(state, alpha=alpha, kept=sums)

@@ -89,12 +89,17 @@ def best_items(
 
     reranker: what else counts beside the scores. disliked: items that are in no list, for each history.
     """
-    k, seen = min(k, rows.shape[1]), rows if exclude_seen else None
-    if disliked is not None and disliked.nnz:
-        seen = disliked if seen is None else sp.csr_array(seen + disliked)
+    k, exclude = min(k, rows.shape[1]), unlisted(rows, exclude_seen, disliked)
     if reranker is not None:
-        return reranker.best(scores, rows, k, exclude=seen, allowed=allowed)
-    return top_k(scores, k, exclude=seen, only=allowed)
+        return reranker.best(scores, rows, k, exclude=exclude, allowed=allowed)
+    return top_k(scores, k, exclude=exclude, only=allowed)
+
+
+def unlisted(rows: sp.csr_array, exclude_seen: bool, disliked: sp.csr_array | None) -> sp.csr_array | None:
+    """The items that are in no list of a history, as stored entries; None: there are none."""
+    if disliked is None or not disliked.nnz:
+        return rows if exclude_seen else None
+    return sp.csr_array(rows + disliked) if exclude_seen else disliked
 
 
 # ---- ids and tables -----------------------------------------------------------------------------
@@ -172,11 +177,19 @@ class Lists(Scorer):
         allowed = _allowed(self.log, only, exclude)
         reranker = Reranker.of(self.traits, Balance(diversity, popularity), max_per)
         step = max(1, _BATCH_SCORES // max(1, rows.shape[1]))
+        plain = reranker is None and allowed is None and rows.shape[0] > step  # as an accelerator does it
         best = np.empty((rows.shape[0], min(k, rows.shape[1])), np.int64)
         values = np.empty(best.shape, np.float32)
         for start in range(0, rows.shape[0], step):
             some = slice(start, start + step)
             asked = rows if rows.shape[0] <= step else rows[some]
+            disliked = self._disliked(None if known is None else known[some])
+            there = self.score_there(asked, step) if plain and np.diff(asked.indptr).all() else None
+            if there is not None:
+                best[some] = there.top_k(best.shape[1], unlisted(asked, exclude_seen, disliked))
+                row, place = np.nonzero(best[some] >= 0)
+                values[row + start, place] = there.at(row, best[row + start, place])
+                continue
             scores = self._scores(asked, names[some] if by_id else None)
             best[some] = best_items(
                 scores,
@@ -185,7 +198,7 @@ class Lists(Scorer):
                 exclude_seen=exclude_seen,
                 allowed=allowed,
                 reranker=reranker,
-                disliked=self._disliked(None if known is None else known[some]),
+                disliked=disliked,
             )
             values[some] = np.take_along_axis(scores, best[some], axis=1)
         row, place = np.nonzero(best >= 0)

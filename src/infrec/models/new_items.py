@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import DataError
-from infrec.kernels import devices
+from infrec.kernels.resident import ResidentMatrix
 from infrec.metrics.ranking import top_k
 from infrec.models.reranking import Attribute
 from infrec.settings import Settings, setting
@@ -237,8 +237,8 @@ class Placed:
         return cls(new, known, weights), tuple(column.name for column in features.columns)
 
     @cached_property
-    def _resident(self) -> devices.ResidentMatrix:
-        return devices.ResidentMatrix(self.weights)
+    def _resident(self) -> ResidentMatrix:
+        return ResidentMatrix(self.weights)
 
     def fill(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores in which those of new items follow from those of known ones.

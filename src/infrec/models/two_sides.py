@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import devices, gram, kernel_of, ridge, ridge_gpu, spectral
+from infrec.kernels import devices, gram, kernel_of, ridge, ridge_gpu, scores_gpu, spectral
+from infrec.kernels.resident import ResidentMatrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,10 +102,10 @@ class UserSide:
         self.mean_diagonal = float(np.mean(KERNEL.diagonal(norms, d=matrix.shape[1])))
         self.solver = solver(self.inputs, KERNEL, dtype)
 
-    def solve(self, reg: float, target_power: float) -> NDArray[Any]:
+    def solve(self, reg: float, target_power: float) -> ResidentMatrix:
         """α, whose columns carry the items' weights: scores are K α · popularity^item_power."""
         self.solver.factorise(reg)
-        return self.solver.solve(self._of_targets(target_power))
+        return ResidentMatrix(self.solver.solve(self._of_targets(target_power)))
 
     def smoother(self, reg: float, rows: NDArray[np.integer], others: sp.csr_array | None = None) -> Any:
         """The map from targets to scores of a few rows (`KernelRidge.smoother`). others: not weighted yet."""
@@ -121,14 +122,14 @@ class UserSide:
         return self.scales.of_rows(self.matrix, target_power) / self._own
 
     def fitted(
-        self, alpha: NDArray[Any], reg: float, target_power: float, rows: NDArray[np.integer]
+        self, alpha: ResidentMatrix, reg: float, target_power: float, rows: NDArray[np.integer]
     ) -> NDArray[Any]:
         """(K α) of training rows, without K: targets − λ m α; still with the items' weights."""
         mine = self.matrix[rows]
         targets = gram.scaled(
             mine, self.scales.of_rows(mine, target_power), self.scales.of_items(self.item_power)
         )
-        out = alpha[rows]  # a copy
+        out = alpha.rows(rows)
         out *= out.dtype.type(-reg * self.mean_diagonal)
         at = np.repeat(np.arange(len(rows)), np.diff(targets.indptr))
         out[at, targets.indices] += targets.data
@@ -144,8 +145,7 @@ class ItemSide:
 
     def weights(self, reg: float) -> ItemWeights:
         """B for one μ."""
-        weights = self._ridge.weights(KERNEL, reg)
-        return ItemWeights(self.columns, weights if isinstance(weights, np.ndarray) else np.array(weights))
+        return ItemWeights(self.columns, ResidentMatrix(self._ridge.weights(KERNEL, reg)))
 
     @staticmethod
     def inputs(matrix: sp.csr_array, scales: Scales, columns: NDArray[np.integer]) -> sp.csr_array:
@@ -186,37 +186,39 @@ class ItemWeights:
     """
 
     columns: NDArray[np.integer]
-    matrix: NDArray[np.float32]
+    matrix: ResidentMatrix
 
     @property
-    def size(self) -> int:
-        """How many numbers there are."""
-        return self.matrix.size
+    def nbytes(self) -> int:
+        """Of B."""
+        return self.matrix.nbytes
 
     def times(self, rows: sp.csr_array) -> NDArray[np.float32]:
         """The scores of histories."""
-        return self._spread(gram.sparse_times(_columns_of(rows, self.columns), self.matrix), rows.shape[1])
+        return self._spread(self.matrix.times_histories(_columns_of(rows, self.columns)), rows.shape[1])
+
+    def add_there(self, scores: Any, rows: sp.csr_array) -> Any:
+        """A block of scores on the device with those of its histories added."""
+        return scores_gpu.add_between(scores, rows, self._columns_there, self.matrix.there)
 
     @cached_property
-    def there(self) -> tuple[Any, Any]:
-        """The columns and the weights on the device."""
-        return devices.put(self.columns), devices.put(self.matrix)
+    def _columns_there(self) -> Any:
+        return devices.put(self.columns)
 
     def times_expected(self, scores: NDArray[Any]) -> NDArray[np.float32]:
         """The scores of what is expected of people."""
         some = scores if self._whole(scores.shape[1]) else scores[:, self.columns]
-        return self._spread(devices.product(some, self.matrix), scores.shape[1])
+        return self._spread(self.matrix.left_multiply(some), scores.shape[1])
 
-    def add_expected(self, scores: NDArray[Any], factor: float) -> None:
+    def add_expected(self, scores: ResidentMatrix, factor: float) -> None:
         """Add a multiple of `times_expected` in place."""
-        at = slice(None) if self._whole(scores.shape[1]) else self.columns
-        devices.add_product(scores, self.matrix, factor, at)
+        scores.add_product(self.matrix, factor, self.columns)
 
     def between(self, items: NDArray[np.integer], others: NDArray[np.integer]) -> NDArray[np.float32]:
         """Each of `items` in a history adds so much to the score of each of `others`."""
         out = np.zeros((len(items), len(others)), np.float32)
         (a, of_items), (b, of_others) = self._places(items), self._places(others)
-        out[np.ix_(a, b)] = self.matrix[np.ix_(of_items, of_others)]
+        out[np.ix_(a, b)] = self.matrix.here[np.ix_(of_items, of_others)]
         return out
 
     def _places(self, items: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
@@ -225,9 +227,9 @@ class ItemWeights:
         there = np.flatnonzero(self.columns[place] == items)
         return there, place[there]
 
-    def times_columns(self, columns: NDArray[Any]) -> Self:
-        """With each column of the result times a number."""
-        return type(self)(self.columns, self.matrix * columns[self.columns].astype(np.float32))
+    def scale_columns(self, columns: NDArray[Any]) -> None:
+        """Multiply each column of the result by a number, in place."""
+        self.matrix.scale_columns(columns[self.columns])
 
     def _whole(self, items: int) -> bool:
         return len(self.columns) == items
@@ -253,9 +255,9 @@ class LowPass:
     back: NDArray[np.float32]
 
     @property
-    def size(self) -> int:
-        """How many numbers there are."""
-        return self.into.size + self.back.size
+    def nbytes(self) -> int:
+        """Of both."""
+        return self.into.nbytes + self.back.nbytes
 
     @classmethod
     def of(cls, matrix: sp.csr_array, scales: Scales) -> Self:
@@ -264,17 +266,16 @@ class LowPass:
         return cls(vectors * power, np.ascontiguousarray((vectors / power).T))
 
     @cached_property
-    def _resident_back(self) -> devices.ResidentMatrix:
-        return devices.ResidentMatrix(self.back)
+    def _resident(self) -> tuple[ResidentMatrix, ResidentMatrix]:
+        return ResidentMatrix(self.into), ResidentMatrix(self.back)
 
-    @cached_property
-    def there(self) -> tuple[Any, Any]:
-        """Both factors on the device."""
-        return devices.put(self.into), devices.put(self.back)
+    def add_there(self, scores: Any, rows: sp.csr_array) -> Any:
+        """A block of scores on the device with those of its histories added."""
+        return scores_gpu.add_through(scores, rows, *(factor.there for factor in self._resident))
 
     def times(self, rows: sp.csr_array) -> NDArray[np.float32]:
         """The filtered rows."""
-        return self._resident_back.left_multiply(gram.sparse_times(rows, self.into))
+        return self._resident[1].left_multiply(gram.sparse_times(rows, self.into))
 
     def between(self, items: NDArray[np.integer], others: NDArray[np.integer]) -> NDArray[np.float32]:
         """Each of `items` in a history adds so much to the score of each of `others`."""

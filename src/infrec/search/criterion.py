@@ -75,6 +75,15 @@ class Scorer(ABC):
         """
         return None
 
+    def fitted_scores_there(self, rows: NDArray[np.integer], size: int) -> ScoresThere | None:
+        """`fitted_scores` that stay on an accelerator, or None.
+
+        Args:
+            rows: Row numbers of the training users, at most `size`.
+            size: Rows of every block.
+        """
+        return None
+
 
 Judge = Callable[[Any], float]  # from a fitted model to its quality in percent
 
@@ -135,12 +144,20 @@ class Criterion:
         values = []
         for start in range(0, len(self.judges), self.block):
             some = self.judges[start : start + self.block]
-            scores = model.fitted_scores(some) if self.context is None else model.score(self.context[some])
-            values.append(quality(scores, seen[some], self.held_out[some], self.metric))
+            values.append(quality(self._scores(model, some), seen[some], self.held_out[some], self.metric))
         if self.metric != "HR":
             return 100.0 * float(np.concatenate(values).mean())
         share = np.count_nonzero(np.diff(self.held_out.indptr)) / max(1, self.held_out.shape[0])
         return 100.0 * share * sum(float(part.sum()) for part in values) / max(1, len(self.judges))
+
+    def _scores(self, model: Scorer, rows: NDArray[np.integer]) -> NDArray[np.float32] | ScoresThere:
+        """The scores of some judges, where the model has them."""
+        if self.context is None:
+            there = model.fitted_scores_there(rows, self.block)
+            return model.fitted_scores(rows) if there is None else there
+        histories = self.context[rows]
+        there = model.score_there(histories, self.block)
+        return model.score(histories) if there is None else there
 
 
 def early_stopping(
@@ -161,13 +178,21 @@ def draw_judges(able: NDArray[np.integer], most: int, stream: str, *, seed: int 
 
 
 def quality(
-    scores: NDArray[np.floating[Any]], seen: sp.csr_array, held_out: sp.csr_array, metric: Metric
+    scores: NDArray[np.floating[Any]] | ScoresThere,
+    seen: sp.csr_array,
+    held_out: sp.csr_array,
+    metric: Metric,
 ) -> NDArray[np.float64]:
     """Quality of each row's list, 0 to 1, without the items seen; 0 where nothing is held out."""
-    k = cutoff(held_out.shape[1])
+    k, held = cutoff(held_out.shape[1]), np.diff(held_out.indptr)
+    if isinstance(scores, np.ndarray):
+        if metric == "HR":
+            return hit_rate_at(scores, seen, held_out, k)
+        hit = hits(top_k(scores, k, exclude=seen), held_out)
+    else:
+        hit = scores.hits(k, held_out, seen)
     if metric == "HR":
-        return hit_rate_at(scores, seen, held_out, k)
-    hit, held = hits(top_k(scores, k, exclude=seen), held_out), np.diff(held_out.indptr)
+        return truncated_recall(hit, held)
     return truncated_ndcg(hit, held) if metric == "NDCG" else ndcg_and_hit_rate(hit, held)
 
 
