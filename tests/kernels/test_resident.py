@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from infrec.kernels import device_arrays, devices, resident
+from infrec.kernels import devices, resident
 from infrec.kernels.resident import ResidentMatrix
 
 
@@ -68,25 +66,3 @@ def test_what_is_no_number_is_seen(place: str, wrong: float) -> None:
     (a,) = matrices(3, (5, 4))
     a[3, 2] = wrong
     assert not wherever(a, place).is_finite
-
-
-@pytest.mark.parametrize("kind", [jnp.float32, jnp.bfloat16])
-def test_a_product_through_numbers_cut_in_two_has_float32s_precision(
-    monkeypatch: pytest.MonkeyPatch, kind: Any
-) -> None:
-    """tf32 is imitated by cutting each factor to its 11 bits: alone it is wrong in the fourth digit. Each of
-    the two small products loses 2⁻²² of |a| |b| at most, sums of 300 terms in float32 less than that."""
-    a, b = matrices(4, (40, 300), (300, 30))
-    left = jnp.asarray(a).astype(kind)
-    exact = np.asarray(left, np.float64) @ b.astype(np.float64)
-    monkeypatch.setattr(device_arrays, "on_gpu", lambda: True)
-    whole = jnp.matmul
-
-    def through_tf32(x: Any, y: Any, **options: Any) -> Any:
-        return whole(device_arrays._cut(x)[0], device_arrays._cut(y)[0], **options)
-
-    monkeypatch.setattr(jnp, "matmul", through_tf32)
-    error = np.abs(np.asarray(device_arrays.matmul(left, jnp.asarray(b))) - exact).max()
-    coarse = np.abs(np.asarray(through_tf32(left.astype(jnp.float32), jnp.asarray(b))) - exact).max()
-    bound = float(3 * 2**-22 * (np.abs(a) @ np.abs(b)).max())
-    assert error < bound < 3e-3 < coarse

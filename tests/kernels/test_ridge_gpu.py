@@ -96,6 +96,18 @@ def test_columns_are_predicted_from_the_others(weighted: sp.csr_array, kernel: g
     assert not np.diagonal(there).any()
 
 
+@pytest.mark.parametrize("tile", [32, 64, 160])
+def test_its_inverse_is_the_inverse(x: sp.csr_array, tile: int) -> None:
+    """Of which only tiles below the diagonal are computed; past the rows it is the unit matrix."""
+    solver = TiledRidge(x, NTK(), tile=tile)
+    solver.factorise(2.0)
+    found = np.asarray(solver.inverse())
+    k = gram.kernel_matrix(NTK(), x, dtype=np.float64)
+    expected = np.eye(len(found))
+    expected[:150, :150] = np.linalg.inv(k + 2 * np.diagonal(k).mean() * np.eye(150))
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
 @pytest.mark.parametrize("through", ["jax", "lapack"])
 def test_what_has_no_solution_is_refused_not_nan(weighted: sp.csr_array, through: str) -> None:
     twice = sp.csr_array(sp.vstack([weighted[:147], weighted[:3]]))

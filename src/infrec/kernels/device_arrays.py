@@ -91,31 +91,12 @@ def products(a: Any, b: Any) -> Any:
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """a @ b, each product to 2⁻²² and all sums in float32.
-
-    A GPU's matrix units take 11 bits of a float32 (tf32). Cut in two, a number has 22 of its 24 bits; three
-    products, without that of both lower parts, take a third of the time of one in float32.
-    """
+    """a @ b in float32. Matrix units that cut numbers to 11 bits (tf32) add up less exactly too: in three
+    parts they are no more than 1.3 times as fast on an H200, and twenty times as far off."""
     import jax.numpy as jnp
     from jax import lax
 
-    if not on_gpu():
-        return jnp.matmul(a.astype(jnp.float32), b.astype(jnp.float32), precision=lax.Precision.HIGHEST)
-    left, right = _cut(a), _cut(b)
-    terms = [jnp.matmul(x, y) for i, x in enumerate(left) for j, y in enumerate(right) if i + j < 2]
-    return terms[0] + sum(terms[1:])  # the small ones first
-
-
-def _cut(x: Any) -> list[Any]:
-    """The part of each number that tf32 holds, and the rest, if there can be one."""
-    import jax.numpy as jnp
-    from jax import lax
-
-    if x.dtype == jnp.bfloat16:
-        return [x.astype(jnp.float32)]
-    bits = lax.bitcast_convert_type(x, jnp.uint32) & np.uint32(0xFFFFE000)
-    upper = lax.bitcast_convert_type(bits, jnp.float32)
-    return [upper, x - upper]
+    return jnp.matmul(a.astype(jnp.float32), b.astype(jnp.float32), precision=lax.Precision.HIGHEST)
 
 
 def power_of_two(count: int) -> int:

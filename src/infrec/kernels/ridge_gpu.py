@@ -133,22 +133,23 @@ class TiledRidge:
         return self._divide(self._do.right_side(self._x, scale, first, self.columns))
 
     def _divide(self, block: Float[Any, "padded columns"], first: int = 0) -> Float[Any, "padded columns"]:
-        """(L Lᵀ)⁻¹ of a block, in its place; its rows before the tile `first` are 0."""
+        """(L Lᵀ)⁻¹ of a block, in its place; of one that is 0 before the tile `first`, from there on."""
         for k in range(first, self.tiles):
             block = self._do.forward(self._k, block, k, self.tiles)
-        for k in reversed(range(self.tiles)):
-            block = self._do.backward(self._k, block, k)
+        for k in reversed(range(first, self.tiles)):
+            block = self._do.backward(self._k, block, k, first)
         return block
 
-    def inverse_columns(self, first: int, count: int) -> Float[Any, "padded columns"]:
-        """Columns of (K + reg · m · I)⁻¹, left on the device.
+    def inverse(self) -> Float[Any, "padded padded"]:
+        """(K + reg · m · I)⁻¹, left on the device: a column of tiles at a time, from the diagonal on."""
+        import jax.numpy as jnp
 
-        Args:
-            first: The first of them.
-            count: How many.
-        """
-        units = _smoothing().units(np.arange(first, first + count, dtype=np.int32), self.tiles * self.tile)
-        return self._divide(units, first // self.tile)
+        size = self.tiles * self.tile
+        out = jnp.zeros((size, size), jnp.float32)
+        for i in range(self.tiles):
+            units = _smoothing().units(np.arange(self.tile, dtype=np.int32) + i * self.tile, size)
+            out = self._do.beside(out, self._divide(units, i), i * self.tile)
+        return self._do.mirrored(out)
 
     def _padded(self, row_scale: NDArray[Any] | float) -> NDArray[np.float32]:
         scale = np.zeros(self.tiles * self.tile, np.float32)
@@ -196,25 +197,17 @@ class TiledItemRidge:
 
     def weights(self, kernel: gram.Kernel, reg: float) -> Float[Any, "items items"]:
         """B, left on the device."""
-        import jax.numpy as jnp
-
         if self._between is None or self._between[0] != kernel:
             self._between = None  # frees the old one first
             self._between = kernel, TiledRidge(self._items, kernel)
         solver = self._between[1]
         solver.factorise(reg)
-        n = solver.n
-        count = min(COLUMNS, n)
-        weights, do = jnp.zeros((n, n), jnp.float32), _weights()
-        for start in range(0, n, count):
-            first = min(start, n - count)  # the last block overlaps the one before
-            weights = do(weights, solver.inverse_columns(first, count), first)
-        return weights
+        return _weights()(solver.inverse(), solver.n)
 
     @staticmethod
     def needs(n: int, items: int) -> int:
-        """Bytes of a `TiledRidge` between items, and of the weights, twice."""
-        return TiledRidge.needs(items, n) + 2 * n * items + 8 * items * items
+        """Bytes of a `TiledRidge` between items, of the inverse as it is mirrored, and of the weights."""
+        return TiledRidge.needs(items, n) + 2 * n * items + 4 * 3 * items * items
 
 
 @cache
@@ -311,16 +304,21 @@ def _steps(t: int) -> SimpleNamespace:
 
         return lax.fori_loop(at + 1, tiles, below, put_strip(b, solved, at))
 
-    def backward(k: Any, b: Any, at: Any) -> Any:
+    def backward(k: Any, b: Any, at: Any, first: Any) -> Any:
         solved = matmul(get(k, at, at).T, strip(b, at))
 
         def above(i: Any, b: Any) -> Any:
             return put_strip(b, strip(b, i) - matmul(get(k, at, i).T, solved), i)
 
-        return lax.fori_loop(0, at, above, put_strip(b, solved, at))
+        return lax.fori_loop(first, at, above, put_strip(b, solved, at))
 
     def beside(alpha: Any, block: Any, first: Any) -> Any:
         return lax.dynamic_update_slice(alpha, block[: len(alpha)], (0, first))
+
+    def mirrored(lower: Any) -> Any:
+        """A symmetric matrix from its tiles below and on the diagonal."""
+        tile = jnp.arange(len(lower)) // t
+        return jnp.where(tile[:, None] >= tile[None, :], lower, lower.T)
 
     def checked(alpha: Any) -> Any:
         """0, or NaN where a number is not finite."""
@@ -334,6 +332,7 @@ def _steps(t: int) -> SimpleNamespace:
         forward=compiled(forward, donate_argnums=1),
         backward=compiled(backward, donate_argnums=1),
         beside=compiled(beside, donate_argnums=0),
+        mirrored=compiled(mirrored),
         checked=compiled(checked),
     )
 
@@ -369,14 +368,10 @@ def _smoothing() -> SimpleNamespace:
 @cache
 def _weights() -> Callable[..., Any]:
     import jax.numpy as jnp
-    from jax import lax
 
-    def weights(into: Any, inverse: Any, first: Any) -> Any:
-        """Columns of the weights from those of the inverse."""
-        place = first + jnp.arange(inverse.shape[1])
-        own = place[None, :] == jnp.arange(len(into))[:, None]
-        inverse = inverse[: len(into)]
-        diagonal = jnp.sum(jnp.where(own, inverse, 0.0), 0)
-        return lax.dynamic_update_slice(into, jnp.where(own, 0.0, -inverse / diagonal), (0, first))
+    def weights(inverse: Any, n: int) -> Any:
+        inverse = inverse[:n, :n]
+        off = -inverse / jnp.diagonal(inverse)[None, :]
+        return jnp.where(jnp.eye(n, dtype=bool), 0.0, off)
 
-    return compiled(weights, donate_argnums=0)
+    return compiled(weights, static_argnums=1)

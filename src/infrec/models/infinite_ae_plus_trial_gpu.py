@@ -25,7 +25,7 @@ from infrec.kernels.gram import Kernel
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.kernels.scores_gpu import places
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
-from infrec.models.two_sides import UserSide, compared, count_compared
+from infrec.models.two_sides import MOST_COMPARED, UserSide, compared
 from infrec.search import criterion
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ class DeviceTrial(Trial):
     @staticmethod
     def fits(n: int, items: int, dtype: str, *, trials: int) -> bool:
         """Whether an accelerator is worth it and has room for so many of them side by side."""
-        if not devices.use_accelerator(max(n, count_compared(n, items)), dtype):
+        on_item_side = min(items, MOST_COMPARED)
+        if not devices.use_accelerator(max(n, on_item_side), dtype):
             return False
         rows = ENOUGH + _ROUND + SAMPLE
         # 8 parts, the histories, which are seen, their sum with its mask, a block of its lines, what is cut.
         scores = 16 * rows * items
         kernels = _KERNELS * TiledRidge.needs_to_search(n, items, rows)
-        on_item_side = count_compared(n, items)
         weights = TiledItemRidge.needs(n, on_item_side) + 12 * on_item_side**2
         return devices.has_room(trials * (kernels + weights + 4 * scores))
 
