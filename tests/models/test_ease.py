@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, SolveError
-from infrec.models import EASE
+from infrec.kernels import devices
+from infrec.models import EASE, ease
 from infrec.models.ease import Direct, Factored
 from tests.models.contract import RecommenderContract
 
@@ -36,6 +37,23 @@ def test_the_formula(small_log: Interactions, reg: float, users: int | None) -> 
     columns = np.stack([model.state.column(item) for item in range(60)], axis=1)
     np.testing.assert_allclose(columns, b, atol=1e-5)
     np.testing.assert_allclose(model.score(log.matrix), x @ b, atol=1e-4)
+
+
+def test_an_accelerator_gives_the_same_weights(
+    small_log: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAX's CPU stands in; where it has room, no number of items is refused for its time."""
+    expected = EASE(reg=10).fit(small_log)
+    monkeypatch.setattr(devices, "device", lambda: "a GPU")
+    monkeypatch.setattr(devices, "_WORTH_IT", 20)
+    there = EASE(reg=10).fit(small_log)
+    np.testing.assert_allclose(there.state.weights, expected.state.weights, atol=1e-5)
+    np.testing.assert_allclose(there.state.diagonal, expected.state.diagonal, rtol=1e-5)
+    monkeypatch.setattr(ease, "_LONGEST", 0)
+    EASE().check_time(small_log)
+    monkeypatch.setattr(devices, "device", lambda: None)
+    with pytest.raises(ConfigError, match="choosing λ of EASE"):
+        EASE().check_time(small_log)
 
 
 def test_few_users_need_nothing_of_the_size_of_items_by_items(

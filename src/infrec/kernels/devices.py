@@ -70,11 +70,22 @@ def kernel_ridge(x: sp.csr_array, kernel: gram.Kernel, dtype: str) -> ridge.Kern
     return ridge_gpu.TiledRidge(x, kernel, stays=stays)
 
 
-def item_ridge(x: sp.csr_array) -> ridge.ItemRidge | ridge_gpu.TiledItemRidge:
-    """Ridge of each column of `x` on the others; on an accelerator where that is worth it and has room."""
-    n, items = x.shape
-    there = use_accelerator(items, "float32") and has_room(ridge_gpu.TiledItemRidge.needs(n, items))
-    return ridge_gpu.TiledItemRidge(x) if there else ridge.ItemRidge(x)
+def item_ridge(
+    x: sp.csr_array, *, scale: ridge.Scale = "mean_diagonal"
+) -> ridge.ItemRidge | ridge_gpu.TiledItemRidge:
+    """Ridge of each column of a matrix on the others; on an accelerator where that is worth it and has room.
+
+    Args:
+        x: The matrix.
+        scale: Of λ.
+    """
+    kind = ridge_gpu.TiledItemRidge if items_compared_there(*x.shape) else ridge.ItemRidge
+    return kind(x, scale=scale)
+
+
+def items_compared_there(n: int, items: int) -> bool:
+    """Whether an `item_ridge` would be on an accelerator."""
+    return use_accelerator(items, "float32") and has_room(ridge_gpu.TiledItemRidge.needs(n, items))
 
 
 def nystrom_features(rows: sp.csr_array, kernel: gram.Kernel, dtype: str) -> nystrom.Features:

@@ -87,9 +87,9 @@ class TiledRidge:
         pairs = [(i, j) for j in reversed(range(self.tiles)) for i in range(j, self.tiles)]
         self._pairs = jax.device_put(np.array(pairs, np.int32))
 
-    def factorise(self, reg: float) -> None:
+    def factorise(self, reg: float, scale: ridge.Scale = "mean_diagonal") -> None:
         """Cholesky of K + reg · m · I in place, or `SolveError` where there is none."""
-        self._added = added = ridge.shift(self.diagonal, reg=reg, scale="mean_diagonal")
+        self._added = added = ridge.shift(self.diagonal, reg=reg, scale=scale)
         ridge.check_rows(self.rows, added, self.diagonal, reg)
         self._k = self._do.begin(self._k, self._diagonal, self._pairs, np.float32(added), self.n)
         tiles = []
@@ -191,18 +191,22 @@ class TiledRidge:
 class TiledItemRidge:
     """`ridge.ItemRidge` on the default device: a `TiledRidge` between columns."""
 
-    def __init__(self, x: sp.csr_array) -> None:
-        self._items = sp.csr_array(x.T)
+    def __init__(self, x: sp.csr_array, *, scale: ridge.Scale = "mean_diagonal") -> None:
+        self._items, self._scale = sp.csr_array(x.T), scale
         self._between: tuple[gram.Kernel, TiledRidge] | None = None  # the last kernel asked for
 
     def weights(self, kernel: gram.Kernel, reg: float) -> Float[Any, "items items"]:
         """B, left on the device."""
+        return _weights()(self.inverse(kernel, reg))
+
+    def inverse(self, kernel: gram.Kernel, reg: float) -> Float[Any, "items items"]:
+        """P, left on the device."""
         if self._between is None or self._between[0] != kernel:
             self._between = None  # frees the old one first
             self._between = kernel, TiledRidge(self._items, kernel)
         solver = self._between[1]
-        solver.factorise(reg)
-        return _weights()(solver.inverse(), solver.n)
+        solver.factorise(reg, self._scale)
+        return solver.inverse()[: solver.n, : solver.n]
 
     @staticmethod
     def needs(n: int, items: int) -> int:
@@ -369,9 +373,8 @@ def _smoothing() -> SimpleNamespace:
 def _weights() -> Callable[..., Any]:
     import jax.numpy as jnp
 
-    def weights(inverse: Any, n: int) -> Any:
-        inverse = inverse[:n, :n]
+    def weights(inverse: Any) -> Any:
         off = -inverse / jnp.diagonal(inverse)[None, :]
-        return jnp.where(jnp.eye(n, dtype=bool), 0.0, off)
+        return jnp.where(jnp.eye(len(inverse), dtype=bool), 0.0, off)
 
-    return compiled(weights, static_argnums=1)
+    return compiled(weights)

@@ -26,7 +26,7 @@ from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.data.change import Change
 from infrec.errors import ConfigError, InfrecError, SolveError
-from infrec.kernels import gram, ridge
+from infrec.kernels import devices, gram, ridge
 from infrec.kernels.resident import ResidentMatrix
 from infrec.models import dislikes
 from infrec.models.base import Fitted, Recommender, State, stored
@@ -205,7 +205,7 @@ class EASE(Recommender):
         x = interactions.matrix
         progress("gram matrix", 0, 1)
         by_users = gram.kernel_matrix(gram.Linear(), x) if _few_users(interactions) else None
-        by_items = ridge.ItemRidge(x, scale="absolute")
+        by_items = devices.item_ridge(x, scale="absolute")
         progress("gram matrix", 1, 1)
         for changes in variants:
             model = self.with_settings(**changes)
@@ -213,7 +213,8 @@ class EASE(Recommender):
                 reg = float(model.settings.reg)
                 state: Direct | Factored
                 if by_users is None:
-                    state = Direct.of(by_items.inverse(gram.Linear(), reg))
+                    inverse = by_items.inverse(gram.Linear(), reg)
+                    state = Direct.of(np.require(inverse, requirements="W"))
                 else:
                     factor = ridge.factorise(by_users, reg=reg, scale="absolute", rows=x)
                     state = Factored.of(factor, x)
@@ -290,7 +291,7 @@ class EASE(Recommender):
     def check_time(self, interactions: Interactions) -> None:
         n, d = interactions.n_users, interactions.n_items
         minutes = _minutes(n, d)
-        if self.settings.reg != AUTO or minutes <= _LONGEST:
+        if self.settings.reg != AUTO or minutes <= _LONGEST or devices.items_compared_there(n, d):
             return
         fits = _rarer_items_left_out(interactions, machine.memory_available())
         raise ConfigError(
