@@ -183,11 +183,20 @@ def test_of_many_items_the_most_popular_ones_are_compared(
     np.testing.assert_allclose(scores.here, few + 0.5 * (few @ whole), atol=1e-6)
     np.testing.assert_array_equal(weights.between(np.arange(60), np.arange(5, 60)), whole[:, 5:])
 
-    assert ItemSide.needs(60) == ItemSide.needs(25) == ItemRidge.needs(25) > ItemSide.needs(24)
+    assert ItemSide.needs(9, 60) == ItemSide.needs(9, 25) == ItemRidge.needs(25) > ItemSide.needs(9, 24)
     test_explanations_add_up(small_log)
     model = InfiniteAEPlus(**FULL).fit(Interactions.from_csr(matrix[np.tile(np.arange(120), 10)]))
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(load(tmp_path / "m").score(few), model.score(few))
+
+
+def test_an_accelerator_with_ample_room_compares_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert two_sides.count_compared(30_000, 41_000) == two_sides.MOST_COMPARED
+    monkeypatch.setattr(devices, "device", lambda: "an accelerator")
+    for gigabytes, expected in ((30, two_sides.MOST_COMPARED), (130, two_sides.MOST_THERE)):
+        monkeypatch.setattr(devices, "device_memory", lambda free=gigabytes: free * 10**9)
+        assert two_sides.count_compared(30_000, 41_000) == expected
+        assert two_sides.count_compared(30_000, 500) == 500
 
 
 def test_the_low_pass_is_a_projection_between_powers_of_popularity(small_log: Interactions) -> None:

@@ -43,7 +43,8 @@ def pairs(small_log: Interactions) -> Iterator[dict[str, tuple[Trial, DeviceTria
     """Judges who are the log's users, and others: with histories that are no rows of the log. On the item
     side are 50 of 60 items."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(two_sides, "MOST_COMPARED", 50)
+    for name in ("MOST_COMPARED", "MOST_THERE"):
+        patch.setattr(two_sides, name, 50)
     left, hidden = hide(small_log, seed=3)
     other, of_others = hide(small_log, seed=4)
     own = (left.matrix, hidden.matrix)

@@ -201,7 +201,7 @@ class InfiniteAEPlus(Explainable):
         fixed = {
             name: value for name, value in self.selected.items() if name in LADDERS.values and value != AUTO
         }
-        if not machine.memory_fits(ItemSide.needs(log.n_items), machine.memory_available()):
+        if not machine.memory_fits(ItemSide.needs(log.n_users, log.n_items), machine.memory_available()):
             fixed["item_weight"] = 0.0
         trials = self._trials(log, validation, context)
         if not trials:
@@ -446,7 +446,7 @@ class InfiniteAEPlus(Explainable):
         self.settings.core().check_size(interactions)
         if self.settings.item_weight not in (AUTO, 0):
             machine.require_memory(
-                ItemSide.needs(interactions.n_items),
+                ItemSide.needs(interactions.n_users, interactions.n_items),
                 f"the item side of {self.name} over {interactions.n_items:,} items",
                 "leave it out (item_weight=0; `--set item_weight=0`), or use a machine with more memory",
             )

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from infrec import machine
 from infrec.kernels import devices, gram
 from infrec.machine import in_parallel
-from infrec.models.two_sides import COMPLETED, MOST_COMPARED, ItemSide, LowPass, Scales, UserSide
+from infrec.models.two_sides import COMPLETED, ItemSide, LowPass, Scales, UserSide, count_compared
 from infrec.search import criterion
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Trial:
         if "by_users" in new:
             new |= {name for name in ("kernel", "smoother") if _key(name, s) not in self._kept[name]}
         (n, items), asked = self.matrix.shape, len(self.rows) + len(self.sample)
-        compared, stored = min(items, MOST_COMPARED), self.matrix.nnz
+        compared, stored = count_compared(n, items), self.matrix.nnz
         costs = {
             "kernel": n * (_SPARSE * stored + _ENTRY * n),
             "smoother": n**3 / 3 + min(2 * n**3 / 3, 2 * n * n * asked),
@@ -208,7 +208,7 @@ def _key(name: str, s: Settings) -> tuple[Any, ...]:
 
 def trials_with_room(n: int, items: int) -> int:
     """How many trials fit in memory side by side (kernels, weights, sets of scores of each); at least one."""
-    each = 4 * (4 * n * n + 4 * min(items, MOST_COMPARED) ** 2 + 8 * min(n, ENOUGH) * items)
+    each = 4 * (4 * n * n + 4 * count_compared(n, items) ** 2 + 8 * min(n, ENOUGH) * items)
     return int(np.clip(machine.memory_available() // (2 * each), 1, MOST_TRIALS))
 
 

@@ -25,7 +25,7 @@ from infrec.kernels.gram import Kernel
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.kernels.scores_gpu import places
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
-from infrec.models.two_sides import MOST_COMPARED, UserSide, compared
+from infrec.models.two_sides import UserSide, compared, count_compared
 from infrec.search import criterion
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class DeviceTrial(Trial):
     @staticmethod
     def fits(n: int, items: int, dtype: str, *, trials: int) -> bool:
         """Whether an accelerator is worth it and has room for so many of them side by side."""
-        on_item_side = min(items, MOST_COMPARED)
+        on_item_side = count_compared(n, items)
         if not devices.use_accelerator(max(n, on_item_side), dtype):
             return False
         rows = ENOUGH + _ROUND + SAMPLE

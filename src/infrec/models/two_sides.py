@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from infrec.kernels import devices, gram, kernel_of, ridge, scores_gpu, spectral
+from infrec.kernels import devices, gram, kernel_of, ridge, ridge_gpu, scores_gpu, spectral
 from infrec.kernels.resident import ResidentMatrix
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 ITEM_SIDE_USER_POWER = 0.5
 COMPLETED = 0.5  # the weight of what the user side expects, beside the history itself
 MOST_COMPARED = 16_384  # items on the item side, whose cost grows with their cube: the others have few users
+MOST_THERE = 32_768  # … on an accelerator with room
 LOW_PASS_POWER = 0.4  # b; ChebyCF has the same on this kind of log
 KERNEL = kernel_of(1)  # on both sides: deeper ones were never chosen
 
@@ -152,15 +153,23 @@ class ItemSide:
         return _columns_of(gram.scaled(matrix, scales.of_rows(matrix, ITEM_SIDE_USER_POWER)), columns)
 
     @staticmethod
-    def needs(n_items: int) -> int:
-        """Bytes of weights for a log of so many items."""
-        return ridge.ItemRidge.needs(min(n_items, MOST_COMPARED))
+    def needs(n: int, n_items: int) -> int:
+        """Bytes of weights for a log of so many users and items."""
+        return ridge.ItemRidge.needs(count_compared(n, n_items))
 
 
 def compared(matrix: sp.csr_array) -> NDArray[np.integer]:
     """The items between which there is an item side: the most popular ones, in order."""
     counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
-    return np.sort(np.argsort(-counts, kind="stable")[:MOST_COMPARED])
+    return np.sort(np.argsort(-counts, kind="stable")[: count_compared(*matrix.shape)])
+
+
+def count_compared(n: int, items: int) -> int:
+    """How many items of a log are compared: more where an accelerator has ample room."""
+    more = min(items, MOST_THERE)
+    there = devices.use_accelerator(more, "float32")
+    ample = there and devices.has_room(2 * ridge_gpu.TiledItemRidge.needs(n, more))
+    return more if ample else min(items, MOST_COMPARED)
 
 
 def _columns_of(rows: sp.csr_array, columns: NDArray[np.integer]) -> sp.csr_array:
