@@ -152,6 +152,10 @@ def test_who_has_no_room_or_another_precision_stays(
     assert not DeviceTrial.fits(120, 60, "float32", trials=100)
     monkeypatch.setattr(devices, "device_memory", lambda: 1_500_000)
     assert kinds() == {Trial}
+    found = InfiniteAEPlus().fit(small_log)  # its kernels are solved there all the same
+    monkeypatch.setattr(devices, "device", lambda: None)
+    expected = InfiniteAEPlus().fit(small_log)
+    assert found.selected == expected.selected
 
 
 @pytest.mark.usefixtures("accelerator")

@@ -153,7 +153,7 @@ class Trial:
         return self.part("kernel", s).smoother(s["reg"], np.concatenate([own, self.sample]), others)
 
     def _by_users(self, s: Settings) -> Any:
-        scores = self.part("kernel", s).expected(self.part("smoother", s), s["target_power"])
+        scores = np.asarray(self.part("kernel", s).expected(self.part("smoother", s), s["target_power"]))
         return Scores(scores[: len(self.rows)], scores[len(self.rows) :])
 
     def _of_histories(self, s: Settings, times: Callable[[sp.csr_array], NDArray[Any]]) -> Scores:
