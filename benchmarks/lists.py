@@ -59,7 +59,7 @@ def one(scores: Any, rows: Any, at: int, k: int, reranker: Reranker | None) -> l
     seconds = []
     for wish in (None, reranker):
         began = time.perf_counter()
-        best_items(scores[at : at + 1], rows[[at]], k, exclude_seen=True, allowed=None, reranker=wish)
+        best_items(scores[at : at + 1], rows[[at]], k, rows[[at]], None, wish)
         seconds.append(time.perf_counter() - began)
     return [1000 * one for one in seconds]
 

@@ -103,11 +103,9 @@ def fit(
         scratch |= {"--checkpoint": checkpoint, "--without-users": without_users, "--features": features}
         return _updated(update, data, forget or [], choose_again, out, reading, scratch)
     if data is None or forget or choose_again:
-        raise typer.BadParameter(
-            "DATA is missing; give a file or the name of a dataset."
-            if data is None
-            else "--forget and --choose-again go with --update MODEL."
-        )
+        missing = "DATA is missing; give a file or the name of a dataset."
+        apart = "--forget and --choose-again go with --update MODEL."
+        raise typer.BadParameter(missing if data is None else apart)
     if features and not reading.new_items:
         raise typer.BadParameter("--features place new items; give --new-items too.")
     _check_centres(centres, model)
@@ -131,9 +129,7 @@ def fit(
         with watch("fit"):
             log, about = weighed(recommender, log, strength, reading, progress)
             recommender = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
-            recommender = recommender.with_fit(
-                dataclasses.replace(recommender.fitted, about={**recommender.about, **about})
-            )
+            recommender = recommender.with_facts(**about)
             if reading.new_items:
                 recommender = cold_items.with_new_items(recommender, features, seed, progress)
             fitted_on = recommender.log

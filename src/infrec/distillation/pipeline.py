@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -98,9 +98,7 @@ def distill(
     if previous is not None:
         if settings is not None:
             raise ConfigError("settings and previous are both given; expected single settings to change.")
-        carried = update.settings(previous, given | asked)
-        train, val = _train_and_validation(update.with_items_of(data, previous), carried.seed)
-        return one(train, val, carried, place, past=update.Past.of(previous, train.items))
+        return _carried_on(previous, data, given | asked, one, place)
     base = _settings(settings, given, asked)
     train, val = _train_and_validation(data, base.seed)
 
@@ -115,6 +113,19 @@ def distill(
     return size.smallest(
         lambda count: of_size(count, place and place / f"users-{count}"), target, train, val, progress
     )
+
+
+def _carried_on(
+    previous: Summary,
+    data: Split | Interactions,
+    given: dict[str, Any],
+    one: Callable[..., Summary],
+    place: Path | None,
+) -> Summary:
+    """A summary of another summary and of the log that came after it."""
+    carried = update.settings(previous, given)
+    train, val = _train_and_validation(update.with_items_of(data, previous), carried.seed)
+    return one(train, val, carried, place, past=update.Past.of(previous, train.items))
 
 
 def _with_promise(

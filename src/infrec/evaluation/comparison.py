@@ -162,7 +162,7 @@ def compare_models(
         with watch("evaluate"):
             evaluations[name] = evaluate(model, split, seed=seed, progress=progress)
         records.append(_record(model, evaluations[name], group_of, watch.seconds))
-        if isinstance(model, models.InfiniteAE):
+        if name == models.InfiniteAE.name:
             example = _example(model, split)
     sizes = [int((group_of == at).sum()) for at in range(len(GROUPS))]
     return Comparison(
@@ -222,7 +222,7 @@ def _leads(evaluations: dict[str, Evaluation], seed: int, metric: str = "HR@10")
     return (Lead(first, second, metric, difference.value, difference.low, difference.high),)
 
 
-def _example(model: InfiniteAE, split: Split, size: int = 10, k: int = 5) -> Example:
+def _example(model: Any, split: Split, size: int = 10, k: int = 5) -> Example:
     """Recommendations with reasons for the first user of whom about `size` items are known."""
     context = split.test_context
     row = int(np.argmin(np.abs(np.diff(context.indptr) - size)))

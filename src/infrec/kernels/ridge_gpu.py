@@ -72,7 +72,8 @@ class TiledRidge:
         self.columns = min(columns, d)
         self.tiles = -(-n // self.tile)
         self._kernel = kernel
-        self._do, compute = _steps(self.tile), _kernel_step(self.tile, kernel)
+        self._factor, self._do = _factor(self.tile), _substitute(self.tile)
+        compute = _kernel_step(self.tile, kernel)
         rows = gram.squared_norms(x)
         self.diagonal = kernel.diagonal(rows, d=d)
         self._x = dense_rows(x, self.tile, self.tiles)
@@ -91,12 +92,12 @@ class TiledRidge:
         """Cholesky of K + reg · m · I in place, or `SolveError` where there is none."""
         self._added = added = ridge.shift(self.diagonal, reg=reg, scale=scale)
         ridge.check_rows(self.rows, added, self.diagonal, reg)
-        self._k = self._do.begin(self._k, self._diagonal, self._pairs, np.float32(added), self.n)
+        self._k = self._factor.begin(self._k, self._diagonal, self._pairs, np.float32(added), self.n)
         tiles = []
         for k in range(self.tiles):
-            self._k, pivots = self._do.column(self._k, k, self.tiles)
+            self._k, pivots = self._factor.column(self._k, k, self.tiles)
             left = self.tiles - k - 1
-            self._k = self._do.trailing(self._k, self._pairs, k, left * (left + 1) // 2)
+            self._k = self._factor.trailing(self._k, self._pairs, k, left * (left + 1) // 2)
             tiles.append(pivots)
         every = np.concatenate([np.asarray(pivots) for pivots in tiles])[: self.n]
         ridge.check_pivots(0, every, self.diagonal + np.float32(added), reg)
@@ -185,7 +186,7 @@ class TiledRidge:
     @staticmethod
     def needs_to_search(n: int, items: int, rows: int) -> int:
         """Bytes where α is never formed: weighted rows in float32, and four blocks of that many rows of H."""
-        return TiledRidge.needs(n, items) + 2 * n * items + 6 * 4 * n * rows
+        return TiledRidge.needs(n, items) + 2 * n * items + 4 * 4 * n * rows
 
 
 class TiledItemRidge:
@@ -249,13 +250,9 @@ def _between_step(kernel: gram.Kernel) -> Callable[..., Any]:
     return compiled(between)
 
 
-@cache
-def _steps(t: int) -> SimpleNamespace:
-    """The steps for tiles of t × t. Data and tile numbers are arguments: each compiles once for a shape."""
-    import jax
-    import jax.numpy as jnp
+def _tiles(t: int) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    """Reading a tile of t × t, writing one, and reading a strip of t rows."""
     from jax import lax
-    from jax.scipy.linalg import solve_triangular
 
     def get(a: Any, i: Any, j: Any) -> Any:
         return lax.dynamic_slice(a, (i * t, j * t), (t, t))
@@ -265,6 +262,19 @@ def _steps(t: int) -> SimpleNamespace:
 
     def strip(a: Any, i: Any) -> Any:
         return lax.dynamic_slice_in_dim(a, i * t, t, 0)
+
+    return get, put, strip
+
+
+@cache
+def _factor(t: int) -> SimpleNamespace:
+    """The steps to a factor in tiles of t × t. Data and tile numbers are arguments: each compiles once for a
+    shape."""
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.scipy.linalg import solve_triangular
+
+    get, put, _ = _tiles(t)
 
     def begin(k: Any, diagonal: Any, pairs: Any, added: Any, n: Any) -> Any:
         """K + added · I below and on the diagonal, from what is kept above it and beside."""
@@ -293,6 +303,22 @@ def _steps(t: int) -> SimpleNamespace:
             return put(k, get(k, i, j) - matmul(get(k, i, at), get(k, j, at).T), i, j)
 
         return lax.fori_loop(0, count, update, k)
+
+    return SimpleNamespace(
+        begin=compiled(begin, donate_argnums=0),
+        column=compiled(column, donate_argnums=0),
+        trailing=compiled(trailing, donate_argnums=0),
+    )
+
+
+@cache
+def _substitute(t: int) -> SimpleNamespace:
+    """The steps from a factor in tiles to solutions and inverses."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    get, _, strip = _tiles(t)
 
     def right_side(x: Any, scale: Any, first: Any, columns: int) -> Any:
         return lax.dynamic_slice_in_dim(x, first, columns, 1).astype(jnp.float32) * scale[:, None]
@@ -329,9 +355,6 @@ def _steps(t: int) -> SimpleNamespace:
         return jnp.where(jnp.isfinite(alpha).all(), 0.0, jnp.nan)
 
     return SimpleNamespace(
-        begin=compiled(begin, donate_argnums=0),
-        column=compiled(column, donate_argnums=0),
-        trailing=compiled(trailing, donate_argnums=0),
         right_side=jax.jit(right_side, static_argnums=3),
         forward=compiled(forward, donate_argnums=1),
         backward=compiled(backward, donate_argnums=1),

@@ -52,8 +52,8 @@ class KernelScorer:
 
     @staticmethod
     def needs(n: int, items: int, size: int) -> int:
-        """Bytes of X, of α cut in two, and of a block: its kernel, and four times its scores."""
-        return 12 * n * items + 4 * size * (n + 4 * items)
+        """Bytes of X and α, and of a block: its kernel, and four times its scores."""
+        return 8 * n * items + 4 * size * (n + 4 * items)
 
 
 class ScoresThere:

@@ -130,12 +130,13 @@ class PartitionedFit:
             candidates = [Candidate({"reg": self.variants[0]}, error=NOTHING_HELD_OUT)]
         reg, alpha = self._fitted(sums, candidates if judged else [])
         del sums
-        whole = self.team.gather_to_first(alpha, self.items)
+        gathered = self.team.gather_to_first(alpha, self.items)
+        whole = None if gathered is None else ResidentMatrix(gathered)
         popularity = self.team.all_sum(self.weights).astype(np.float32)
         return Fitted(
             replace(self.settings, reg=float(reg), solver="nystrom"),
             centres,
-            self.model.state_type(centres, ResidentMatrix(whole), popularity=popularity),
+            self.model.state_type(centres, whole, popularity=popularity),
             {"solver": "nystrom", "why": "the log was read partition by partition", "read": self._read()},
             candidates,
         )

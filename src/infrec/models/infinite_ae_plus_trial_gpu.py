@@ -75,8 +75,8 @@ class DeviceTrial(Trial):
         if not devices.use_accelerator(max(n, on_item_side), dtype):
             return False
         rows = ENOUGH + _ROUND + SAMPLE
-        # 8 parts, the histories, which are seen, their sum with its mask, a block of its lines, what is cut.
-        scores = 16 * rows * items
+        # 8 parts, the histories, which are seen, their sum with its mask, and a block of its lines.
+        scores = 13 * rows * items
         kernels = _KERNELS * TiledRidge.needs_to_search(n, items, rows)
         weights = TiledItemRidge.needs(n, on_item_side) + 12 * on_item_side**2
         return devices.has_room(trials * (kernels + weights + 4 * scores))

@@ -79,23 +79,23 @@ def best_items(
     scores: NDArray[np.float32],
     rows: sp.csr_array,
     k: int,
-    *,
-    exclude_seen: bool,
+    unwanted: sp.csr_array | None,
     allowed: NDArray[np.bool_] | None,
     reranker: Reranker | None = None,
-    disliked: sp.csr_array | None = None,
 ) -> NDArray[np.int64]:
     """Columns of the k best items of each history, best first; −1 where fewer may appear.
 
-    reranker: what else counts beside the scores. disliked: items that are in no list, for each history.
+    unwanted: `unlisted`. reranker: what else counts beside the scores.
     """
-    k, exclude = min(k, rows.shape[1]), unlisted(rows, exclude_seen, disliked)
+    k = min(k, rows.shape[1])
     if reranker is not None:
-        return reranker.best(scores, rows, k, exclude=exclude, allowed=allowed)
-    return top_k(scores, k, exclude=exclude, only=allowed)
+        return reranker.best(scores, rows, k, exclude=unwanted, allowed=allowed)
+    return top_k(scores, k, exclude=unwanted, only=allowed)
 
 
-def unlisted(rows: sp.csr_array, exclude_seen: bool, disliked: sp.csr_array | None) -> sp.csr_array | None:
+def unlisted(
+    rows: sp.csr_array, exclude_seen: bool, disliked: sp.csr_array | None = None
+) -> sp.csr_array | None:
     """The items that are in no list of a history, as stored entries; None: there are none."""
     if disliked is None or not disliked.nnz:
         return rows if exclude_seen else None
@@ -183,23 +183,11 @@ class Lists(Scorer):
         for start in range(0, rows.shape[0], step):
             some = slice(start, start + step)
             asked = rows if rows.shape[0] <= step else rows[some]
-            disliked = self._disliked(None if known is None else known[some])
-            there = self.score_there(asked, step) if plain and np.diff(asked.indptr).all() else None
-            if there is not None:
-                best[some] = there.top_k(best.shape[1], unlisted(asked, exclude_seen, disliked))
-                row, place = np.nonzero(best[some] >= 0)
-                values[row + start, place] = there.at(row, best[row + start, place])
+            unwanted = unlisted(asked, exclude_seen, self._disliked(None if known is None else known[some]))
+            if plain and self._listed_there(asked, unwanted, step, best[some], values[some]):
                 continue
             scores = self._scores(asked, names[some] if by_id else None)
-            best[some] = best_items(
-                scores,
-                asked,
-                k,
-                exclude_seen=exclude_seen,
-                allowed=allowed,
-                reranker=reranker,
-                disliked=disliked,
-            )
+            best[some] = best_items(scores, asked, k, unwanted, allowed, reranker)
             values[some] = np.take_along_axis(scores, best[some], axis=1)
         row, place = np.nonzero(best >= 0)
         items = best[row, place]
@@ -211,6 +199,23 @@ class Lists(Scorer):
             "source": pc.if_else(pa.array(np.diff(rows.indptr)[row] > 0), "model", "popular"),
         }
         return _with_titles(self.log, table, items)
+
+    def _listed_there(
+        self,
+        rows: sp.csr_array,
+        unwanted: sp.csr_array | None,
+        size: int,
+        best: NDArray[np.int64],
+        values: NDArray[np.float32],
+    ) -> bool:
+        """Write the lists of a block, whose scores stay on an accelerator; False where that cannot be."""
+        there = self.score_there(rows, size) if np.diff(rows.indptr).all() else None
+        if there is None:
+            return False
+        best[:] = there.top_k(best.shape[1], unwanted)
+        at = np.nonzero(best >= 0)
+        values[at] = there.at(at[0], best[at])
+        return True
 
     def _disliked(self, known: NDArray[np.integer] | None) -> sp.csr_array | None:
         """The dislikes of users by their rows in the log, −1 for one whom it does not know."""

@@ -99,29 +99,16 @@ def tune(
                 stacklevel=3,
             )
         elif model.settings.dislikes != 0:
-            return _tune_with_dislikes(
-                model,
-                train,
-                validation,
-                space=space,
-                context=context,
-                seconds=seconds,
-                seed=seed,
-                progress=progress,
-            )
+            options = {"space": space, "context": context, "seconds": seconds, "seed": seed}
+            return _tune_with_dislikes(model, train, validation, **options, progress=progress)
     begin = time.perf_counter()
-    criterion, size = "HR@100", 1
+    wanted = model.search_space if space is None and seconds is not None else space
     if model.strategy == "ladder" and model.auto_settings:
         settings, candidates = model.climb(
             train, validation, context=context, seconds=seconds, progress=progress
         )
-        fitted, size = _fit(model, train, settings, progress), len(candidates)
-    elif (
-        model.strategy == "halving"
-        and validation is not None
-        and validation.n_interactions
-        and (wanted := model.search_space if space is None and seconds is not None else space)
-    ):
+        fitted, size, criterion = _fit(model, train, settings, progress), len(candidates), "HR@100"
+    elif model.strategy == "halving" and validation is not None and validation.n_interactions and wanted:
         variants = _in_random_order(model, wanted, seed)
         raced = halve(
             lambda settings: model.with_settings(**settings).training(train),
@@ -133,21 +120,34 @@ def tune(
         fitted, candidates, size, criterion = raced.model, raced.candidates, len(variants), "NDCG@100"
     else:
         variants = model.variants({**model.space_for(train), **(space or {})})
-        if validation is not None:
-            model = model.early_stop_on(validation, context)
-        if validation is not None and validation.n_interactions and variants != [{}]:
-            fitted, candidates = select(
-                model, train, validation, variants, context=context, seconds=seconds, progress=progress
-            )
-            size = len(variants)
-        elif len(variants) == 1:
-            fitted, candidates = _fit(model, train, variants[0], progress), []
-        else:
-            fitted, candidates = _without_validation(model, train, validation is None, variants, progress)
+        fitted, candidates, size = _judged(model, train, validation, variants, context, seconds, progress)
+        criterion = "HR@100"
     for one in candidates:
         result = one.error if one.score is None else f"{criterion} {one.score:.2f} %"
         logger.debug("%s: tried %s: %s (%.2f s)", model.name, dict(one.settings), result, one.seconds)
     return Tuned(fitted.with_candidates(candidates), candidates, time.perf_counter() - begin, size, criterion)
+
+
+def _judged(
+    model: M,
+    train: Interactions,
+    validation: Interactions | None,
+    variants: Sequence[Mapping[str, Any]],
+    context: sp.csr_array | None,
+    seconds: float | None,
+    progress: Progress,
+) -> tuple[M, list[Candidate], int]:
+    """The best of all variants, fitted; what was tried; and how many could have been."""
+    if validation is not None:
+        model = model.early_stop_on(validation, context)
+    if validation is not None and validation.n_interactions and variants != [{}]:
+        fitted, candidates = select(
+            model, train, validation, variants, context=context, seconds=seconds, progress=progress
+        )
+        return fitted, candidates, len(variants)
+    if len(variants) == 1:
+        return _fit(model, train, variants[0], progress), [], 1
+    return *_without_validation(model, train, validation is None, variants, progress), 1
 
 
 def _tune_with_dislikes(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from infrec.errors import InfrecError
 from infrec.kernels.gram import FEW
 from infrec.models.balance import Balance
-from infrec.models.lists import allowed_items, best_items, score_or_popularity
+from infrec.models.lists import allowed_items, best_items, score_or_popularity, unlisted
 from infrec.models.reranking import Reranker
 from infrec.serve.errors import Problem
 from infrec.serve.schemas import ExplainRequest, PersonRequest, RecommendRequest
@@ -158,16 +158,10 @@ def _lists(
         groups.setdefault((one.request.k, one.request.exclude_seen, alone), []).append(at)
     items: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(ready)
     for (k, exclude_seen, _), members in groups.items():
-        whole = len(members) == len(ready)
-        best = best_items(
-            scores if whole else scores[members],
-            rows if whole else rows[members],
-            k,
-            exclude_seen=exclude_seen,
-            allowed=ready[members[0]].allowed,
-            reranker=ready[members[0]].reranker,
-            disliked=disliked if whole or disliked is None else disliked[members],
-        )
+        some = slice(None) if len(members) == len(ready) else members
+        first, own = ready[members[0]], rows[some]
+        unwanted = unlisted(own, exclude_seen, None if disliked is None else disliked[some])
+        best = best_items(scores[some], own, k, unwanted, first.allowed, first.reranker)
         for at, row in zip(members, best, strict=True):
             items[at] = row[row >= 0]
     return items, [scores[at, columns] for at, columns in enumerate(items)]
