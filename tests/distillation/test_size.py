@@ -91,13 +91,25 @@ def test_a_budget_that_cannot_be_kept_is_one_sentence(
         _sized(sparse, **budget)
 
 
+def _flat(length: int) -> Interactions:
+    """4,000 users of 4,000 items, each of whom has so many that stand side by side."""
+    first = np.arange(4000)[:, None]
+    matrix = np.zeros((4000, 4000), np.float32)
+    matrix[first, (first + np.arange(length)) % 4000] = 1
+    return Interactions.from_csr(matrix)
+
+
 def test_without_a_budget_rows_are_as_long_as_the_log_s_or_half_of_a_small_log(sparse: Interactions) -> None:
     n = sparse.n_interactions
     users, total = _sized(sparse)
     assert total == round(0.5 * n) and users == total // 10  # 6,000 interactions, three a user
-    middle = Interactions.from_csr(np.random.default_rng(0).random((2000, 1000)) < 0.04)
-    assert _sized(middle) == (500, round(middle.n_interactions / 3))  # 500 × 40 would be a quarter
-    assert _sized(middle, users=500)[1] == round(middle.n_interactions / 4)
+    flat = _flat(30)  # 4,000 items equally popular; 500 × 30 would be 15,000
+    assert _sized(flat) == (500, 7 * 4000)
+    assert _sized(flat, users=500) == (500, 15_000)
+    assert _sized(_flat(18)) == (500, 24_000)  # a third is fewer
+    # Items of popularity ½, ¼, ¼: 2√2 of them count.
+    few = Interactions.from_csr(np.tile([[1, 1, 0], [1, 0, 1]], (50, 1)))
+    assert size._items_that_count(few) == pytest.approx(2**1.5)
     dense = Interactions.from_csr(np.random.default_rng(0).random((4000, 120)) < 0.5)
     assert _sized(dense) == (500, round(500 * dense.n_interactions / 4000))
     assert _sized(dense, users=40) == (40, round(40 * dense.n_interactions / 4000))
@@ -108,6 +120,10 @@ def test_without_a_budget_rows_are_as_long_as_the_log_s_or_half_of_a_small_log(s
 def test_the_reason_of_a_size(sparse: Interactions) -> None:
     summary = Summary.of(sparse.select_users(np.arange(1000)))
     assert size.reason(NONE | {"users": None}, summary, sparse).endswith("interactions (half of a small log)")
+    tail = Summary.of(_flat(60).select_users(np.arange(400)))
+    assert size.reason(NONE | {"users": None}, tail, _flat(30)) == (
+        "20% of the log's interactions (7 for each of 4,000 items that count, or a third)"
+    )
     few = Summary.of(sparse.select_users(np.arange(20)))
     assert size.reason(NONE | {"users": None}, few, sparse) == (
         "1% of the log's interactions (rows as long as the log's, but 10 or more)"

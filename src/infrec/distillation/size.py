@@ -1,7 +1,9 @@
 """How large a summary is: a budget in users, interactions, bytes or quality becomes rows and their length.
 
 Without a budget there are 500 synthetic users, or half as many as real ones; they have as many interactions
-in all as so many real ones, but of a small log at least a third, and at most half.
+in all as so many real ones, but at least seven for each item that counts or a third of the log's, whichever
+is fewer, and at most half. How many items count is the exponential of the entropy of their popularity: a few
+hits need fewer interactions than a long tail.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.data.summary import LEVELS, Summary
-from infrec.distillation.settings import SMALL_DATA, DistillSettings, default_per_user
+from infrec.distillation.settings import DistillSettings, default_per_user
 from infrec.errors import ConfigError, DataError
 from infrec.progress import Progress
 from infrec.randomness import generator
@@ -25,7 +27,8 @@ FEWEST = 25  # users that a search for the smallest summary begins with
 MOST_USERS = 500  # that are made where nobody says how many
 SHORTEST = 10  # interactions of a synthetic user, on average, before there are fewer users instead
 LARGEST_SHARE = 0.5  # of the log's interactions, where nobody says how many
-LEAST_SHARE = 1 / 3  # of a small log's: the sparser it is, the less can be left out
+PER_ITEM = 7  # interactions at least for each item that counts, where nobody says how many,
+LEAST_SHARE = 1 / 3  # or this share of the log's, whichever is fewer
 SPARSE = ("discrete", "weighted")  # modes whose rows have a number of interactions
 BUDGETS = ("per_user", "total", "percent", "bytes")
 
@@ -79,9 +82,13 @@ def reason(asked: Mapping[str, Any], made: Summary, train: Interactions) -> str:
     share = made.n_interactions / train.n_interactions
     given = " and ".join(f"{name}={value:g}" for name, value in asked.items() if value is not None)
     if not given:
-        part = {LARGEST_SHARE: "half", LEAST_SHARE: "a third"}
-        near = [words for fixed, words in part.items() if abs(share - fixed) < 0.01 * fixed]
-        given = f"{near[0]} of a small log" if near else "rows as long as the log's, but 10 or more"
+        mean = default_per_user(train.n_interactions / train.n_users, train.n_items)
+        if share > 0.99 * LARGEST_SHARE:
+            given = "half of a small log"
+        elif made.n_interactions > 1.01 * mean * made.n_users:
+            given = f"{PER_ITEM} for each of {_items_that_count(train):,.0f} items that count, or a third"
+        else:
+            given = "rows as long as the log's, but 10 or more"
     return f"{share:.0%} of the log's interactions ({given})"
 
 
@@ -112,9 +119,16 @@ def _total(
         return None
     rows = _users(users, None, train)
     total = rows * default_per_user(n / train.n_users, train.n_items)
-    if n < SMALL_DATA and users is None:
-        total = max(total, LEAST_SHARE * n)
+    if users is None:
+        total = max(total, min(PER_ITEM * _items_that_count(train), LEAST_SHARE * n))
     return max(min(total, LARGEST_SHARE * n), rows)
+
+
+def _items_that_count(train: Interactions) -> float:
+    """The exponential of the entropy of the items' popularity: all of them, where all are equally popular."""
+    counts = train.item_counts
+    shares = counts[counts > 0] / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
 # ---- bytes -----------------------------------------------------------------------------------------------
