@@ -171,8 +171,7 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
         everything = Results.at(root, experiment.name)
         own = everything if outcome is None else Results(outcome.records, everything.others)
         rows += [{"experiment": experiment.name, **row} for row in experiment.rows(own)]
-        undecided = own.datasets() if quick else own.quick_datasets()
-        findings = experiment.findings(own).without_verdicts(undecided)
+        findings = experiment.findings(own, quick=quick)
         claims += findings.claims
         tables += findings.tables[:4]
         errors = [] if outcome is None else outcome.errors

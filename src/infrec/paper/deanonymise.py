@@ -24,8 +24,8 @@ from infrec.data import Interactions
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.noise import flip
-from infrec.paper.results import Results, Row, pivot, point, series, value
-from infrec.paper.verdicts import Answer, estimate, every, margin
+from infrec.paper.results import Results, Row, Rows, pivot, point, series, value
+from infrec.paper.verdicts import Answer, Untestable, estimate, every, margin
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.report.document import Figure, Panel, Table, Value
@@ -162,29 +162,32 @@ def found(here: Results, source: str, level: Level, metric: str = IDENTIFIED) ->
     return here.rows.get(source=release, label=level.label, model=model, metric=metric)
 
 
+def by_level(here: Results, source: str, levels: Sequence[Level]) -> dict[Level, Row]:
+    """The rows of the attack on a release at the levels that were measured."""
+    return {level: row for level in levels if (row := found(here, source, level)) is not None}
+
+
 @claimed_of_summaries("Nobody is re-identified from a distilled release, even without noise")
 def whatever_the_noise(here: Results, source: str) -> Judged:
-    rows = [row for level in NOISES if (row := found(here, source, level)) is not None]
-    if not rows:
-        return None
-    figures = f"{rows[0].value:.2f} % without noise, at most {max(row.value for row in rows):.2f} %"
-    return every(map(nobody, rows)), figures
+    rows = Rows(by_level(here, source, NOISES).values())
+    most = rows.best.value
+    return every(map(nobody, rows)), f"{rows[0].value:.2f} % without noise, at most {most:.2f} %"
 
 
 def nobody(row: Row) -> Answer:
     """Whether at most so few are re-identified that it is nobody in particular."""
-    return estimate(lambda share: NOBODY - share, row).answer
+    return estimate(lambda share: share, row).below(NOBODY)
 
 
 @claimed("From a sampled release, fewer users are re-identified the noisier the attacker's copy is")
 def less_with_noise(here: Results) -> Judged:
-    rows = [row for level in NOISES if (row := found(here, SAMPLED, level)) is not None]
-    levels = [level.noise for level in NOISES if found(here, SAMPLED, level) is not None]
-    if len(rows) < 2:
-        return None
+    by_noise = by_level(here, SAMPLED, NOISES)
+    if len(by_noise) < 2:
+        raise Untestable
+    first, *_, last = rows = list(by_noise.values())
     rises = [False for one, other in pairwise(rows) if margin(one, other) is False]
-    lines = ", ".join(f"{row.value:.1f} % at {noise:g} %" for noise, row in zip(levels, rows, strict=True))
-    return every((margin(rows[0], rows[-1]), *rises)), lines
+    lines = ", ".join(f"{row.value:.1f} % at {level.noise:g} %" for level, row in by_noise.items())
+    return every((margin(first, last), *rises)), lines
 
 
 @claimed_of_summaries(
@@ -192,12 +195,11 @@ def less_with_noise(here: Results) -> Judged:
 )
 def nothing_against_everybody(here: Results, source: str) -> Judged:
     level = SHARES[-1]
-    sampled, own = (found(here, release, level) for release in (SAMPLED, source))
+    sampled, own, popular = (found(here, release, level) for release in (SAMPLED, source, "poprec"))
     if sampled is None or own is None:
-        return None
-    popular = found(here, "poprec", level)
+        raise Untestable
     alone = f"; popularity alone would name the missing items of {popular.value:.2f} %" if popular else ""
-    everybody = estimate(lambda share: share - NEARLY_EVERYBODY, sampled).answer
+    everybody = estimate(lambda share: share, sampled).above(NEARLY_EVERYBODY)
     figures = (
         f"with {level.label}: {label(SAMPLED)} {sampled.value:.2f} %, distilled {own.value:.2f} %{alone}"
     )
@@ -217,7 +219,7 @@ def figures(
 
     def panel(here: Results) -> Panel:
         points = {
-            source: [point(place(level), row) for level in levels if (row := found(here, source, level))]
+            source: [point(place(level), row) for level, row in by_level(here, source, levels).items()]
             for source in (*RELEASES, "poprec")
         }
         return Panel(here.dataset, x, "users re-identified (%)", series(points))

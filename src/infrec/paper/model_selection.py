@@ -16,7 +16,7 @@ from infrec.paper.experiment import Experiment, Judged, Plan, claimed_of_summari
 from infrec.paper.noise import MODES
 from infrec.paper.records import Record
 from infrec.paper.results import Results, data_of, series
-from infrec.paper.verdicts import every, over_seeds
+from infrec.paper.verdicts import Untestable, every, over_seeds
 from infrec.report.document import Figure, Panel, Point, Table
 from infrec.report.numbers import label, signed
 
@@ -149,13 +149,13 @@ def ranks_as_full(here: Results, kind: str) -> Judged:
     by_size = {key: one.taus for key, one in agreements(here).items() if one.taus}
     users = max((users for source, users in by_size if source == kind), default=None)
     if users is None:
-        return None
+        raise Untestable
     rest = {source: taus for (source, u), taus in by_size.items() if u == users and source in HEURISTICS}
     own = by_size[kind, users]
-    answers = [over_seeds([tau - LEAST for tau in own]).answer]
+    answers = [over_seeds(own).above(LEAST)]
     for taus in rest.values():
         others = taus * len(own) if len(taus) == 1 else taus
-        answers.append(over_seeds([a - b for a, b in zip(own, others, strict=False)]).answer)
+        answers.append(over_seeds([a - b for a, b in zip(own, others, strict=False)]).above())
     lines = "; ".join(f"{label(source)} {_tau(fmean(taus))}" for source, taus in rest.items())
     return every(answers), f"τ over {METRIC} with {users} users: distilled {_tau(fmean(own))}; {lines}"
 

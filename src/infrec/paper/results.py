@@ -17,12 +17,10 @@ from infrec.paper.cells import CHOSEN_ANEW, DEFAULT_MODE, DISTILLED, FULL, PUBLI
 from infrec.paper.experiment import KNOWN_DATASETS, QUICK_STEPS
 from infrec.paper.published import METRICS
 from infrec.paper.records import LOOK, Record, Records
+from infrec.paper.verdicts import Untestable
 from infrec.report import numbers
 from infrec.report.document import Point, Series, Table, Value
-from infrec.report.numbers import STYLES, Style
-from infrec.samplers import SAMPLERS
 
-STYLES.update({name: Style(one.label, one.colour, one.marker) for name, one in SAMPLERS.items()})
 MAIN = PUBLISHED_KIND
 AT_EDGE = "λ at the edge"
 HR = "HR@10"  # decides claims, where nothing else is said
@@ -106,6 +104,21 @@ class Rows(Sequence[Row]):
         """The first such row."""
         return next(iter(self.where(**wanted)), None)
 
+    def one(self, **wanted: Any) -> Row:
+        """The first such row; a claim that needs it cannot be tested without it."""
+        row = self.get(**wanted)
+        if row is None:
+            raise Untestable
+        return row
+
+    def pairs(self, name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[Row, Row]]:
+        """For each value of a field the row of the one and of the other kind, where both are measured."""
+        rows = [(self.get(**{**one, name: at}), self.get(**{**other, name: at})) for at in self.every(name)]
+        pairs = [(a, b) for a, b in rows if a is not None and b is not None]
+        if not pairs:
+            raise Untestable
+        return pairs
+
     def every(self, name: str) -> list[Any]:
         """The values of a field, each once: numbers sorted, words in the order of the records."""
         values = list(dict.fromkeys(getattr(row, name) for row in self))
@@ -121,9 +134,11 @@ class Rows(Sequence[Row]):
         return self.where(source=lambda source: source != FULL)
 
     @property
-    def best(self) -> Row | None:
-        """The row of the largest value."""
-        return max(self, key=lambda row: row.value, default=None)
+    def best(self) -> Row:
+        """The row of the largest value; a claim that needs it cannot be tested where there is none."""
+        if not self:
+            raise Untestable
+        return max(self, key=lambda row: row.value)
 
 
 # ---- results ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 from infrec import drafts, paper
 from infrec.errors import ArtifactError
 from infrec.paper import code, published
-from infrec.paper.experiment import BEYOND, Experiment
+from infrec.paper.experiment import BEYOND, Experiment, Findings
 from infrec.paper.published import PAPER
 from infrec.paper.records import FILE
 from infrec.paper.results import AT_EDGE, Results
@@ -22,7 +22,6 @@ from infrec.report.document import (
     ClaimGrid,
     Claims,
     Document,
-    Findings,
     Fold,
     Items,
     Link,
@@ -79,7 +78,7 @@ def build(root: Path, names: Sequence[str] | None = None) -> list[Path]:
 def read(root: Path, experiment: Experiment) -> tuple[Findings, Results]:
     """The findings of an experiment's records, without verdicts on a quick look, and the records' results."""
     results = Results.at(root, experiment.name)
-    return experiment.findings(results).without_verdicts(results.quick_datasets()), results
+    return experiment.findings(results), results
 
 
 def _write(folder: Path, page: Document) -> list[Path]:

@@ -7,8 +7,8 @@ written. Cards, audits, comparisons and the pages of experiments are all documen
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 Verdict = Literal["holds", "does not hold", "undecided within the intervals", "cannot be tested here"]
 CLAIMS = ("claim", "data", "here", "figures")  # the heads of claims
@@ -154,13 +154,6 @@ class Claim:
     verdict: Verdict
     figures: str
     ours: Verdict | None = None
-
-
-def verdict_of(answer: bool | None) -> Verdict:
-    """The verdict of a test: yes, no, or (None) either within the intervals."""
-    if answer is None:
-        return "undecided within the intervals"
-    return "holds" if answer else "does not hold"
 
 
 # ---- other blocks -----------------------------------------------------------------------------------------
@@ -322,24 +315,3 @@ class Document:
                 inner = block.block if isinstance(block, Fold) else block
                 if isinstance(inner, Figure):
                     yield inner
-
-
-# ---- findings of an experiment ----------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Findings:
-    """Everything that the page of an experiment shows. notes: where ours differs from the paper, and why."""
-
-    claims: Sequence[Claim] = ()
-    figures: Sequence[Figure] = ()
-    tables: Sequence[Table] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
-
-    def without_verdicts(self, datasets: Sequence[str]) -> Findings:
-        """Findings without verdicts on these datasets, of which there is only a quick look."""
-
-        def quick(one: Claim) -> dict[str, Any]:
-            ours = None if one.ours is None else UNTESTABLE
-            return {"verdict": UNTESTABLE, "ours": ours, "figures": f"a quick look only: {one.figures}"}
-
-        claims = [replace(one, **quick(one)) if one.dataset in datasets else one for one in self.claims]
-        return replace(self, claims=claims)
