@@ -91,6 +91,12 @@ class Recommended:
     baseline: float = 0.0
     held_out: bool = False
 
+    @property
+    def parts(self) -> list[tuple[str, float]]:
+        """The parts of the score by name."""
+        items = [(item.label, item.contribution) for item in self.items]
+        return [*items, ("the rest of the history", self.rest), ("without a history", self.baseline)]
+
 
 @dataclass(frozen=True)
 class Example:

@@ -209,7 +209,7 @@ def _roc(audit: Audit, scores: Sequence[Membership]) -> Panel:
     least = 1 / max(audit.control, 10)
     curves = {one.score: [(x, y) for x, y in one.curve if x > 0 and y > 0] for one in scores}
     curves["guessing"] = [(least, least), (1, 1)]
-    series = [Series(name, [Point(x, y, y, y) for x, y in curve]) for name, curve in curves.items()]
+    series = [Series(name, [Point.at(x, y) for x, y in curve]) for name, curve in curves.items()]
     x = "share of the control wrongly accused"
     return Panel("share of members recognised", x, "", series, log_x=True, log_y=True)
 

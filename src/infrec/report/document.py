@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from infrec.evaluation.comparison import Recommended
 
 Verdict = Literal["holds", "does not hold", "undecided within the intervals", "cannot be tested here"]
 CLAIMS = ("claim", "data", "here", "figures")  # the heads of claims
 CLAIMS_OF_SUMMARIES = ("claim", "data", "here", "on our summaries", "figures")
 UNTESTABLE: Verdict = "cannot be tested here"
+
+
+class Measured(Protocol):
+    """What was measured, by metric: numbers, and 95 % intervals of those that are means over users."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+    @property
+    def intervals(self) -> Mapping[str, tuple[float, float]]: ...
 
 
 # ---- figures ----------------------------------------------------------------------------------------------
@@ -26,6 +38,17 @@ class Point:
     low: float
     high: float
     seeds: int = 1
+
+    @classmethod
+    def at(cls, x: float, value: float) -> Point:
+        """A value without an interval."""
+        return cls(x, value, value, value)
+
+    @classmethod
+    def of(cls, x: float, measured: Measured, metric: str) -> Point:
+        """A metric of what was measured."""
+        value = measured.metrics[metric]
+        return cls(x, value, *measured.intervals.get(metric, (value, value)))
 
 
 @dataclass(frozen=True)
@@ -122,6 +145,12 @@ class Value:
     best: bool = False
     note: str = ""
 
+    @classmethod
+    def of(cls, measured: Measured, metric: str, *, best: bool = False, note: str = "") -> Value:
+        """A metric of what was measured; empty where it is not known."""
+        low, high = measured.intervals.get(metric, (None, None))
+        return cls(metric, measured.metrics.get(metric), low, high, best=best, note=note)
+
 
 Cell = str | Value
 
@@ -203,28 +232,14 @@ class Claims:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """One part of a score. kind: `rest` for what is no single item."""
-
-    label: str
-    amount: float
-    kind: Literal["", "rest"] = ""
-
-
-@dataclass(frozen=True)
-class Explained:
-    """A recommended item with the parts that its score is made of. mark: a remark behind the name."""
-
-    label: str
-    score: float
-    bars: Sequence[Bar]
-    mark: str = ""
-    below: str = ""
-
-
-@dataclass(frozen=True)
 class Explanations:
-    entries: Sequence[Explained]
+    """Recommended items, each with the parts that its score is made of."""
+
+    entries: Sequence[Recommended]
+
+    def mark(self, entry: Recommended) -> str:
+        """A remark behind the name of an item."""
+        return "✓ held out: this user did choose it" if entry.held_out else ""
 
 
 @dataclass(frozen=True)

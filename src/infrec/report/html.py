@@ -8,18 +8,17 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from infrec.report import figures
 from infrec.report.document import (
     CLAIMS,
     CLAIMS_OF_SUMMARIES,
-    Bar,
     Block,
     Claim,
     ClaimGrid,
     Claims,
     Document,
-    Explained,
     Explanations,
     Figure,
     Fold,
@@ -35,6 +34,9 @@ from infrec.report.document import (
     Value,
 )
 from infrec.report.numbers import beside, interval, number, signed
+
+if TYPE_CHECKING:
+    from infrec.evaluation.comparison import Recommended
 
 NO_PLOTS = (
     "The plots need matplotlib, which is not installed here: pip install 'infrec[plot]'. "
@@ -118,7 +120,8 @@ def _block(block: Block, svgs: Mapping[str, str]) -> str:
         case ClaimGrid():
             return _claim_grid(block)
         case Explanations():
-            return _tag("ol", "".join(_explained(entry) for entry in block.entries), "recs")
+            entries = (_explained(entry, block.mark(entry)) for entry in block.entries)
+            return _tag("ol", "".join(entries), "recs")
         case Links():
             return _tag("div", "".join(_link(link) for link in block.links), "cards")
 
@@ -295,23 +298,24 @@ def _cell(cell: str | Value) -> str:
 
 
 # ---- explanations and links -------------------------------------------------------------------------------
-def _explained(entry: Explained) -> str:
-    mark = _tag("span", escape(entry.mark), "hit") if entry.mark else ""
+def _explained(entry: Recommended, mark: str) -> str:
+    mark = _tag("span", escape(mark), "hit") if mark else ""
     score = _tag("span", f"score {entry.score:.3f}", "score")
-    widest = max(abs(bar.amount) for bar in entry.bars) or 1.0
-    head = _tag("div", _tag("span", escape(entry.label) + mark) + score, "rec-head")
-    why = _tag("div", "".join(_bar(bar, widest) for bar in entry.bars), "why")
-    below = _tag("p", escape(entry.below), "quiet") if entry.below else ""
-    return _tag("li", head + why + below)
+    widest = max(abs(amount) for _, amount in entry.parts) or 1.0
+    head = _tag("div", _tag("span", escape(f"{entry.rank}. {entry.label}") + mark) + score, "rec-head")
+    bars = (_bar(*part, widest, own=at < len(entry.items)) for at, part in enumerate(entry.parts))
+    users = ", ".join(f"{user.label} ({signed(user.contribution, 3)})" for user in entry.users)
+    below = _tag("p", escape(f"Users like this one who speak for it: {users}."), "quiet") if users else ""
+    return _tag("li", head + _tag("div", "".join(bars), "why") + below)
 
 
-def _bar(bar: Bar, widest: float) -> str:
-    kind = " against" if bar.amount < 0 else " quiet" if bar.kind == "rest" else ""
+def _bar(name: str, amount: float, widest: float, *, own: bool) -> str:
+    kind = " against" if amount < 0 else "" if own else " quiet"
     return (
-        f'<span class="{"quiet" if bar.kind == "rest" else "own"}">{escape(bar.label)}</span>'
+        f'<span class="{"own" if own else "quiet"}">{escape(name)}</span>'
         '<span class="track" aria-hidden="true">'
-        f'<span class="bar{kind}" style="display:block;width:{100 * abs(bar.amount) / widest:.1f}%"></span>'
-        f'</span><span class="amount">{signed(bar.amount, 3)}</span>'
+        f'<span class="bar{kind}" style="display:block;width:{100 * abs(amount) / widest:.1f}%"></span>'
+        f'</span><span class="amount">{signed(amount, 3)}</span>'
     )
 
 

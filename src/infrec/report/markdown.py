@@ -71,8 +71,8 @@ def _block(block: Block, svgs: Mapping[str, str]) -> str:
             return block.caption
         case Explanations():
             return _list(
-                f"**{entry.label}** {entry.mark} ({entry.score:.3f}): "
-                + ", ".join(f"{bar.label} {signed(bar.amount, 3)}" for bar in entry.bars)
+                f"**{entry.rank}. {entry.label}** {block.mark(entry)} ({entry.score:.3f}): "
+                + ", ".join(f"{name} {signed(amount, 3)}" for name, amount in entry.parts)
                 for entry in block.entries
             )
         case Links():
