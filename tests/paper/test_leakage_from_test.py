@@ -173,7 +173,9 @@ def test_an_update_does_not_see_the_period_that_it_is_measured_on(
         walk = continual_strategies.Walk(cell, (first, second, ahead), 60, Stopwatch(), silent)
         walk.step()
         walk.step()
-        ends.append((walk.state.parameters, walk.state.exemplars, walk.state.measured[-1]["metrics"]))
+        ends.append(
+            (walk.state.memory.parameters, walk.state.memory.exemplars, walk.state.measured[-1]["metrics"])
+        )
     (parameters, exemplars, metrics), (again, exemplars_again, others) = ends
     assert all((parameters[key] == again[key]).all() for key in parameters)
     assert (exemplars != exemplars_again).nnz == 0

@@ -166,7 +166,7 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
     tables: list[Table] = []
     failed: list[dict[str, str]] = []
     older: dict[str, dict[str, Any]] = {}
-    now = code.stamp()["source"]
+    now = code.fingerprints(code.SOURCE)
     for experiment, outcome in begun:
         everything = Results.at(root, experiment.name)
         own = everything if outcome is None else Results(outcome.records, everything.others)

@@ -27,7 +27,7 @@ from infrec.metrics import co_occurrence_agreement, popularity_distance
 from infrec.paper import code, continual_strategies, deanonymise, peers
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
 from infrec.paper.noise import flip
-from infrec.paper.records import LOOK, SPLIT_SEED, Record, environment, figures, groups, plain
+from infrec.paper.records import LOOK, SPLIT_SEED, Record, figures, groups, plain
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.randomness import generator
 from infrec.splits import Split, hide, holdout, set_aside
@@ -74,8 +74,7 @@ def measure_cell(cell: Cell, folder: Path, progress: Progress = silent) -> Recor
             "data": about,
             "measured": measured,
             "seconds": {**watch.seconds, "total": time.perf_counter() - began},
-            **environment(),
-            "code": code.stamp(),
+            **code.stamp(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **({LOOK: True} if cell.quick_look else {}),
         }

@@ -120,8 +120,8 @@ def _block(block: Block, svgs: Mapping[str, str]) -> str:
         case ClaimGrid():
             return _claim_grid(block)
         case Explanations():
-            entries = (_explained(entry, block.mark(entry)) for entry in block.entries)
-            return _tag("ol", "".join(entries), "recs")
+            explained = (_explained(entry, block.mark(entry)) for entry in block.entries)
+            return _tag("ol", "".join(explained), "recs")
         case Links():
             return _tag("div", "".join(_link(link) for link in block.links), "cards")
 

@@ -33,6 +33,7 @@ from infrec.models.bias import BiasOnly
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.samplers import ar_cf
+from infrec.splits.holdout import keep
 from infrec.splits.provenance import source_of
 
 if TYPE_CHECKING:
@@ -130,12 +131,10 @@ def some_interactions(
     share = users / log.n_users if users is not None else share
     assert share is not None
     n = max(1, round(share * log.n_interactions))
-    chosen = np.sort(generator(seed, "interaction-rns").choice(log.n_interactions, n, replace=False))
-    owner = np.repeat(np.arange(log.n_users), log.user_counts)[chosen]
-    taken = (log.matrix.data[chosen], (owner, log.matrix.indices[chosen]))
-    matrix = sp.csr_array(taken, shape=log.matrix.shape, dtype=np.float32)
-    time = None if log.time is None else log.time[chosen]
-    return log.with_matrix(matrix, time=time).select_users(np.unique(owner))
+    wanted = np.zeros(log.n_interactions, bool)
+    wanted[generator(seed, "interaction-rns").choice(log.n_interactions, n, replace=False)] = True
+    drawn = keep(log, wanted)
+    return drawn.select_users(np.flatnonzero(drawn.user_counts))
 
 
 SAMPLERS = {
