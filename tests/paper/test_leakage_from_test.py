@@ -84,7 +84,7 @@ def ways(name: str, plan: Plan) -> dict[Way, Cell]:
     found: dict[Way, Cell] = {}
     for cell in paper.get(name).cells(plan):
         # Releases with ε and δ take their noise from the operating system: no two are alike. They are made
-        # of the train part alone, which `measure.distilled_summary` passes on.
+        # of the train part alone, which `summaries.distilled` passes on.
         if dict(cell.data.settings).get("noise_multiplier"):
             continue
         known = [fit for fit in cell.fits if fit.model in CHOOSING]

@@ -176,7 +176,7 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
         tables += findings.tables[:4]
         errors = [] if outcome is None else outcome.errors
         failed += [{"cell": cell.words, "error": error} for cell, error in errors]
-        if words := str(age := code.outdated(own.records, now)):
+        if words := str(age := code.Outdated.of(own.records, now)):
             older[experiment.name] = age._asdict()
             console.note(f"{experiment.name}: {words}.")
     document = {

@@ -28,7 +28,7 @@ Protocol = Literal["paper-code", "textbook", "graph"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 HIT_RATE: dict[str, str] = {"paper-code": "HR", "textbook": "HR", "graph": "Recall"}
 LENGTHS: dict[str, tuple[int, ...]] = {"paper-code": (10, 100), "textbook": (10, 100), "graph": (20,)}
-A, B = 0.55, 1.5  # the paper's constants of the propensity model
+A, B = 0.55, 1.5  # the paper's constants of the propensity model (Jain et al., 2016)
 
 
 def check_protocol(protocol: str) -> None:
@@ -116,10 +116,8 @@ def ndcg(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.float6
     return _dcg(hit) / _ideal(np.maximum(held, 1))
 
 
-def inverse_propensity(
-    item_counts: NDArray[np.integer], *, a: float = A, b: float = B
-) -> NDArray[np.float64]:
-    """The weight of each item: w_i = 1 + C (n_i + b)^(−a), C = (ln N − 1)(b + 1)^a.
+def inverse_propensity(item_counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """The weight of each item: w_i = 1 + C (n_i + B)^(−A), C = (ln N − 1)(B + 1)^A.
 
     The paper's appendix writes it as 1/φ(i),
     with frequencies "in the dataset"; its code, and so both protocols here, count train. C is never below 0
@@ -127,11 +125,10 @@ def inverse_propensity(
 
     Args:
         item_counts: n_i: in how many train histories each item stands; N = Σ n_i.
-        a, b: The two constants of the propensity model (Jain et al., 2016).
     """
     total = max(1.0, float(np.sum(item_counts)))
-    c = max(0.0, np.log(total) - 1.0) * (b + 1.0) ** a
-    return 1.0 + c * (np.asarray(item_counts, np.float64) + b) ** -a
+    c = max(0.0, np.log(total) - 1.0) * (B + 1.0) ** A
+    return 1.0 + c * (np.asarray(item_counts, np.float64) + B) ** -A
 
 
 def propensity_scored_precision_as_published(

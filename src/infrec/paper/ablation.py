@@ -158,10 +158,10 @@ def converges(here: Results) -> Judged:
     return every(answers), "; ".join(parts)
 
 
-def within(curve: Sequence[Point], steps: float = 500) -> bool:
-    """Whether a curve comes to 99 % of its best within so many steps."""
+def within(curve: Sequence[Point]) -> bool:
+    """Whether a curve comes to 99 % of its best within 500 steps."""
     near = first_at(curve, 0.99 * max(point.value for point in curve))
-    return near is not None and near <= steps
+    return near is not None and near <= 500
 
 
 def first_at(curve: Sequence[Point], level: float) -> float | None:

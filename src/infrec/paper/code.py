@@ -25,6 +25,7 @@ ROOMS = ("data", "splits", "metrics", "kernels", "search", "models", "samplers",
 # The files of `paper` that measure; the others only name cells or show what was measured.
 MEASURING = (
     "measure.py",
+    "summaries.py",
     "peers.py",
     "noise.py",
     "deanonymise.py",
@@ -101,26 +102,8 @@ def _maker(record: Mapping[str, Any]) -> str:
     return f"commit {(record['code']['commit'] or 'unknown')[:8]}"
 
 
-def outdated(records: Sequence[Mapping[str, Any]], now: Mapping[str, str]) -> Outdated:
-    """How many records other code has made than there is now, and in which rooms it differs.
-
-    Args:
-        records: The records of an experiment.
-        now: The hash of each room today, as `fingerprints` gives them.
-    """
-    changed: Counter[str] = Counter()
-    others = 0
-    for record in records:
-        source = record.get("code", {}).get("source", {})
-        rooms = [room for room, own in source.items() if now.get(room) != own]
-        others += bool(rooms)
-        changed.update(rooms)
-    unknown = sum("code" not in record for record in records)
-    return Outdated(len(records), unknown, others, tuple(room for room, _ in changed.most_common()))
-
-
 class Outdated(NamedTuple):
-    """Records that are older than the code.
+    """Records that are older than the code, and in which rooms it differs.
 
     Args:
         records: How many there are in all.
@@ -133,6 +116,23 @@ class Outdated(NamedTuple):
     unknown: int
     changed: int
     rooms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]], now: Mapping[str, str]) -> Outdated:
+        """Those of these records.
+
+        Args:
+            records: The records of an experiment.
+            now: The hash of each room today, as `fingerprints` gives them.
+        """
+        changed, others = Counter[str](), 0
+        for record in records:
+            source = record.get("code", {}).get("source", {})
+            rooms = [room for room, own in source.items() if now.get(room) != own]
+            others += bool(rooms)
+            changed.update(rooms)
+        unknown = sum("code" not in record for record in records)
+        return cls(len(records), unknown, others, tuple(room for room, _ in changed.most_common()))
 
     def __str__(self) -> str:
         parts = []

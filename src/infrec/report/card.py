@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from infrec import drafts
 from infrec.artifacts import CARD
-from infrec.evaluation.fidelity import Card, Curve, Fidelity, Which
+from infrec.evaluation.distributions import Curve, Which
+from infrec.evaluation.fidelity import Card, Fidelity
 from infrec.report import audit as audits
 from infrec.report import dots, html
 from infrec.report.document import (

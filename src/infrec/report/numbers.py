@@ -156,6 +156,12 @@ STYLES = {
     "fine-tune": Style("Fine-tune", 4, "^"),
     "ader": Style("ADER (for MVAE)", 1, "s"),
     "distill-cf-data": Style("Distill-CF as data", 5, "P"),
+    "interaction-rns": Style("Interaction-RNS", 5, "v"),
+    "user-rns": Style("User-RNS", 3, "s"),
+    "head-user": Style("Head-user", 4, "^"),
+    "svp-cf": Style("SVP-CF", 2, "D"),
+    "herding": Style("Herding", 6, "P"),
+    "ar-cf": Style("AR-CF-style", 8, "X"),
     "implicit-als": Style("ALS (implicit)", 2, "v"),
     "implicit-bpr": Style("BPR (implicit)", 5, "<"),
     "guessing": Style("guessing", 2, "", DASHED),
@@ -170,23 +176,13 @@ def style_of(series: str, at: int) -> Style:
         own = STYLES[model]
         return own if source == "distill-cf" else own._replace(marker="D", dash=DASHED)
     again = at // len(MARKERS)  # the second time round, each marker comes in another colour
-    return _known(series) or Style(series, (at + 3 * again) % COLOURS, MARKERS[at % len(MARKERS)])
-
-
-def _known(word: str) -> Style | None:
-    """The looks of a model or a source of data; None of other words."""
-    if word in STYLES:
-        return STYLES[word]
-    from infrec.samplers import SAMPLERS  # which needs the models: most commands show none of them
-
-    one = SAMPLERS.get(word)
-    return None if one is None else Style(one.label, one.colour, one.marker)
+    return STYLES.get(series) or Style(series, (at + 3 * again) % COLOURS, MARKERS[at % len(MARKERS)])
 
 
 def label(word: str) -> str:
     """A model or a source of data as people write it, or both as in Table 1: `distill-cf-500+infinite-ae`."""
-    if style := _known(word):
-        return style.label
+    if word in STYLES:
+        return STYLES[word].label
     if both := re.fullmatch(r"(.+)-(\d+)\+(.+)", word):
         source, users, model = both.groups()
         # In Table 1's own column the recipe is the published one, and the 0/1 summary is named.

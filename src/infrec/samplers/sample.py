@@ -108,16 +108,13 @@ def herd(rows: NDArray[np.floating[Any]] | sp.csr_array) -> Iterator[int]:
 # ---- the samplers ------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Sampler:
-    """A strategy. label, colour (of a page's nine), marker (of Matplotlib): its looks in tables and figures.
+    """A strategy.
 
     order: the users in the order in which they are taken, whole, from the front. draw: instead of it, makes a
     sample of so many users or such a share of the interactions. whole: whether users in the sample have whole
     histories. tunable: whether `draw` takes settings.
     """
 
-    label: str
-    colour: int
-    marker: str
     order: Callable[[Interactions, int], Iterable[int]] | None = None
     draw: Callable[..., Interactions] | None = None
     whole: bool = True
@@ -138,12 +135,12 @@ def some_interactions(
 
 
 SAMPLERS = {
-    "interaction-rns": Sampler("Interaction-RNS", 5, "v", draw=some_interactions, whole=False),
-    "user-rns": Sampler("User-RNS", 3, "s", at_random),
-    "head-user": Sampler("Head-user", 4, "^", most_active_first),
-    "svp-cf": Sampler("SVP-CF", 2, "D", hardest_first),
-    "herding": Sampler("Herding", 6, "P", lambda log, seed: herd(log.matrix)),
-    "ar-cf": Sampler("AR-CF-style", 8, "X", draw=ar_cf.draw, tunable=True),
+    "interaction-rns": Sampler(draw=some_interactions, whole=False),
+    "user-rns": Sampler(at_random),
+    "head-user": Sampler(most_active_first),
+    "svp-cf": Sampler(hardest_first),
+    "herding": Sampler(lambda log, seed: herd(log.matrix)),
+    "ar-cf": Sampler(draw=ar_cf.draw, tunable=True),
 }
 STRATEGIES = tuple(SAMPLERS)
 PLAIN = {
