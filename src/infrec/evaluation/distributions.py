@@ -1,4 +1,4 @@
-"""What a dataset looks like: how much it is, how popularity and activity are spread, and a picture of it."""
+"""The looks of a dataset: how much it is, how popularity and activity are spread, and a picture of it."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Table1(Experiment):
 
 
 def notes_on_datasets(results: Results) -> Iterator[str]:
-    """What must be known of a dataset; and of which of them no settings of trained models are committed."""
+    """Remarks on datasets; and of which of them no settings of trained models are committed."""
     if results.rows.where(dataset="ml-1m", model="ease"):
         yield NOTE_ON_EASE
     if results.rows.where(dataset="magazine"):

@@ -20,7 +20,7 @@ UNTESTABLE: Verdict = "cannot be tested here"
 
 
 class Measured(Protocol):
-    """What was measured, by metric: numbers, and 95 % intervals of those that are means over users."""
+    """Numbers by metric, and 95 % intervals of those that are means over users."""
 
     @property
     def metrics(self) -> Mapping[str, float]: ...
