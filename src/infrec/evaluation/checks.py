@@ -9,7 +9,7 @@ import numpy as np
 
 from infrec import machine
 from infrec.data import Interactions
-from infrec.errors import ConfigError, DataError
+from infrec.errors import DataError
 
 if TYPE_CHECKING:
     from infrec.evaluation.evaluate import Scorer
@@ -19,33 +19,25 @@ BATCH_BYTES = 64 << 20  # of float32 scores
 USERS_COMPARED = 1 << 16  # at a time
 
 
-def log_of(model: Scorer) -> Interactions:
-    """The log that the model was fitted on, which held-out interactions need beside them."""
-    log = getattr(model, "log", None)
+def check_model(model: Scorer, split: Split) -> None:
+    """Refuse a model over other items, or fitted on half of what is measured; warn where it knows some of it.
+
+    Another number of items is refused where the scores come.
+
+    Args:
+        model: A fitted model.
+        split: The split whose test part is measured.
+    """
+    log, items = getattr(model, "log", None), split.train.items
     if not isinstance(log, Interactions):
-        raise ConfigError(
-            f"a {type(model).__name__} knows no log that these interactions were held out of; expected a "
-            "Split."
-        )
-    return log
-
-
-def check_items(model: Scorer, split: Split) -> None:
-    """Refuse a model over as many other items, or in another order; `score` refuses another number."""
-    own, items = getattr(getattr(model, "log", None), "items", None), split.train.items
-    if own is None or len(own) != len(items) or own == items:
         return
-    if (own.positions(items.ids) != np.arange(len(items))).any():
+    same = log.items == items or len(log.items) != len(items)
+    if not same and (log.items.positions(items.ids) != np.arange(len(items))).any():
         raise DataError(
             "the model was fitted over other items than the split's, or over the same in another order; "
             "expected the same: fit it on data over the split's items (align_items() brings them in order)."
         )
-
-
-def check_unseen(model: Scorer, split: Split) -> None:
-    """Refuse a model whose log holds what is measured; warn where it holds a smaller part of it."""
-    log = getattr(model, "log", None)
-    if not isinstance(log, Interactions) or log.synthetic_users or log.matrix is split.train.matrix:
+    if log.synthetic_users or log.matrix is split.train.matrix:
         return
     known, of = held_out_in(log, split)
     if not known:

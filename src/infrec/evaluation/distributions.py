@@ -30,6 +30,11 @@ class Size:
     interactions: int
     bytes: int
 
+    @classmethod
+    def of(cls, log: Interactions) -> Size:
+        """Users, interactions, and the bytes of the interactions as a summary's Parquet file."""
+        return cls(log.n_users, log.n_interactions, Summary.of(log).bytes)
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -39,40 +44,39 @@ class Curve:
     points: Sequence[tuple[float, float]]
     facts: Mapping[str, float] = field(default_factory=dict)
 
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Curve:
+        """A record as `asdict` writes it."""
+        return cls(**{**record, "points": tuple((x, y) for x, y in record["points"])})
 
-def size(log: Interactions) -> Size:
-    """Users, interactions, and the bytes of the interactions as a summary's Parquet file."""
-    return Size(log.n_users, log.n_interactions, Summary.of(log).bytes)
+    @classmethod
+    def of_popularity(cls, log: Interactions, which: Which) -> Curve:
+        """In what share of users' histories items stand, the most popular first (in percent)."""
+        held = np.sort(_amounts(log, axis=0))[::-1]
+        total = max(float(held.sum()), 1e-12)
+        upto = np.cumsum(held)
+        facts = {
+            "items that anybody has (%)": 100 * float((held > 0).mean()),
+            "users who have the most popular item (%)": 100 * float(held[0]) / log.n_users,
+        }
+        for share in (1, 10, 50):
+            top = float(upto[_last(share, held)])
+            facts[f"interactions with the top {share} % of items (%)"] = 100 * top / total
+        return cls(which, _points(100 * held / log.n_users), facts)
 
-
-def popularity(log: Interactions, which: Which) -> Curve:
-    """In what share of users' histories items stand, the most popular first (in percent)."""
-    held = np.sort(_amounts(log, axis=0))[::-1]
-    total = max(float(held.sum()), 1e-12)
-    upto = np.cumsum(held)
-    facts = {
-        "items that anybody has (%)": 100 * float((held > 0).mean()),
-        "users who have the most popular item (%)": 100 * float(held[0]) / log.n_users,
-        **{
-            f"interactions with the top {share} % of items (%)": 100 * float(upto[_last(share, held)]) / total
-            for share in (1, 10, 50)
-        },
-    }
-    return Curve(which, _points(100 * held / log.n_users), facts)
-
-
-def activity(log: Interactions, which: Which) -> Curve:
-    """How many interactions a user has, the most active first."""
-    per_user = np.sort(_amounts(log, axis=1))[::-1]
-    facts = {
-        "most": float(per_user[0]),
-        "a tenth has more than": float(np.quantile(per_user, 0.9)),
-        "median": float(np.median(per_user)),
-        "a tenth has fewer than": float(np.quantile(per_user, 0.1)),
-        "fewest": float(per_user[-1]),
-        "mean": float(per_user.mean()),
-    }
-    return Curve(which, _points(per_user), facts)
+    @classmethod
+    def of_activity(cls, log: Interactions, which: Which) -> Curve:
+        """How many interactions a user has, the most active first."""
+        per_user = np.sort(_amounts(log, axis=1))[::-1]
+        facts = {
+            "most": float(per_user[0]),
+            "a tenth has more than": float(np.quantile(per_user, 0.9)),
+            "median": float(np.median(per_user)),
+            "a tenth has fewer than": float(np.quantile(per_user, 0.1)),
+            "fewest": float(per_user[-1]),
+            "mean": float(per_user.mean()),
+        }
+        return cls(which, _points(per_user), facts)
 
 
 def _amounts(log: Interactions, axis: int) -> NDArray[np.float64]:

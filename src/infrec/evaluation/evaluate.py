@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import metrics
+from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.evaluation.checks import BATCH_BYTES, check_items, check_memory, check_unseen, log_of
+from infrec.evaluation.checks import BATCH_BYTES, check_memory, check_model
 from infrec.metrics.intervals import LEVEL, RESAMPLES, Interval, intervals_of, resampled_means
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -132,7 +133,13 @@ def evaluate(
     """
     people = None
     if not isinstance(split, Split):
-        split = Split.of(log_of(model), split)
+        log = getattr(model, "log", None)
+        if not isinstance(log, Interactions):
+            raise ConfigError(
+                f"a {type(model).__name__} knows no log that these interactions were held out of; expected a "
+                "Split."
+            )
+        split = Split.of(log, split)
         people = np.flatnonzero(split.test.user_counts)
     metrics.check_protocol(protocol)
     k = metrics.LENGTHS[protocol] if k is None else k
@@ -145,8 +152,7 @@ def evaluate(
             raise ConfigError(f"{name} is {number}; expected 1 or more.")
     if protocol == "graph":
         people = np.flatnonzero(split.test.user_counts)
-    check_items(model, split)
-    check_unseen(model, split)
+    check_model(model, split)
     able = split.train.n_users if people is None else len(people)
     sampled = sample_users is not None and sample_users < able
     if sampled:

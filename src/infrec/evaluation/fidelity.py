@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from infrec import machine
 from infrec.data import Summary
 from infrec.errors import InfrecError
-from infrec.evaluation.distributions import Curve, Size, Which, activity, likeness, picture, popularity, size
+from infrec.evaluation.distributions import Curve, Size, Which, likeness, picture
 from infrec.evaluation.evaluate import evaluate
 from infrec.metrics.intervals import Interval
 from infrec.progress import Progress, Stopwatch, silent
@@ -107,15 +107,11 @@ class Card:
                 "summary": Size(**record["summary"]),
                 "random": None if random is None else Size(**random),
                 "fidelity": tuple(Fidelity(**each) for each in record["fidelity"]),
-                "popularity": tuple(_curve(each) for each in record["popularity"]),
-                "activity": tuple(_curve(each) for each in record["activity"]),
+                "popularity": tuple(Curve.from_dict(each) for each in record["popularity"]),
+                "activity": tuple(Curve.from_dict(each) for each in record["activity"]),
                 "picture": tuple(record["picture"]),
             }
         )
-
-
-def _curve(record: Mapping[str, Any]) -> Curve:
-    return Curve(**{**record, "points": tuple((x, y) for x, y in record["points"])})
 
 
 # ---- measuring --------------------------------------------------------------------------------------------
@@ -159,15 +155,11 @@ def card_of(
     return Card(
         dataset=dataset,
         items=train.n_items,
-        mode=about["mode"],
-        start=about["start"],
+        **{name: about[name] for name in ("mode", "start", "seed", "steps", "best_step")},
         discrete=summary.discrete,
-        seed=about["seed"],
-        steps=about["steps"],
-        best_step=about["best_step"],
-        full=size(train),
-        summary=size(summary),
-        random=size(random),
+        full=Size.of(train),
+        summary=Size.of(summary),
+        random=Size.of(random),
         settings={
             name: value
             for name, value in about["settings"].items()
@@ -175,8 +167,8 @@ def card_of(
         },
         seconds={"distilling": about["seconds"], **watch.seconds},
         fidelity=measurements,
-        popularity=tuple(popularity(each, which) for which, each in logs.items()),
-        activity=tuple(activity(each, which) for which, each in logs.items()),
+        popularity=tuple(Curve.of_popularity(each, which) for which, each in logs.items()),
+        activity=tuple(Curve.of_activity(each, which) for which, each in logs.items()),
         likeness=likeness(summary, train),
         picture=picture(summary, train),
         facts={

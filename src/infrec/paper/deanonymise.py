@@ -11,7 +11,7 @@ Two figures of the appendix: the attacker's copy is noisy; more and more of each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -162,14 +162,14 @@ def found(here: Results, source: str, level: Level, metric: str = IDENTIFIED) ->
     return here.rows.get(source=release, label=level.label, model=model, metric=metric)
 
 
-def by_level(here: Results, source: str, levels: Sequence[Level]) -> dict[Level, Row]:
-    """The rows of the attack on a release at the levels that were measured."""
-    return {level: row for level in levels if (row := found(here, source, level)) is not None}
+def by_noise(here: Results, source: str) -> dict[float, Row]:
+    """The rows of the attack on a release at the levels of noise that were measured."""
+    return {level.noise: row for level in NOISES if (row := found(here, source, level)) is not None}
 
 
 @claimed_of_summaries("Nobody is re-identified from a distilled release, even without noise")
 def whatever_the_noise(here: Results, source: str) -> Judged:
-    rows = Rows(by_level(here, source, NOISES).values())
+    rows = Rows(by_noise(here, source).values())
     most = rows.best.value
     return every(map(nobody, rows)), f"{rows[0].value:.2f} % without noise, at most {most:.2f} %"
 
@@ -181,12 +181,12 @@ def nobody(row: Row) -> Answer:
 
 @claimed("From a sampled release, fewer users are re-identified the noisier the attacker's copy is")
 def less_with_noise(here: Results) -> Judged:
-    by_noise = by_level(here, SAMPLED, NOISES)
-    if len(by_noise) < 2:
+    sampled = by_noise(here, SAMPLED)
+    if len(sampled) < 2:
         raise Untestable
-    first, *_, last = rows = list(by_noise.values())
+    first, *_, last = rows = list(sampled.values())
     rises = [False for one, other in pairwise(rows) if margin(one, other) is False]
-    lines = ", ".join(f"{row.value:.1f} % at {level.noise:g} %" for level, row in by_noise.items())
+    lines = ", ".join(f"{row.value:.1f} % at {noise:g} %" for noise, row in sampled.items())
     return every((margin(first, last), *rises)), lines
 
 
@@ -207,19 +207,14 @@ def nothing_against_everybody(here: Results, source: str) -> Judged:
 
 
 # ---- figures and tables ----------------------------------------------------------------------------------
-def figures(
-    name: str,
-    levels: Sequence[Level],
-    x: str,
-    place: Callable[[Level], float],
-    when: str,
-    each: list[Results],
+def figure(
+    name: str, when: str, x: str, levels: Mapping[float, Level], each: list[Results]
 ) -> Iterator[Figure]:
-    """A panel for each dataset. x, place: the axis, and where a level is on it. when: ends the caption."""
+    """A panel for each dataset. when: ends the caption. x: the axis, levels: by their place on it."""
 
     def panel(here: Results) -> Panel:
         points = {
-            source: [point(place(level), row) for level, row in by_level(here, source, levels).items()]
+            source: [point(place, row) for place, one in levels.items() if (row := found(here, source, one))]
             for source in (*RELEASES, "poprec")
         }
         return Panel(here.dataset, x, "users re-identified (%)", series(points))
@@ -273,13 +268,12 @@ DEANONYMISE_NOISE = Experiment(
     about=f"Releases of {USERS} users, random ones or distilled, attacked with noisy copies.",
     varied=partial(varied, NOISES, QUICK_NOISES, (EVERYTHING,)),
     claims=(whatever_the_noise, less_with_noise),
-    figures=partial(
-        figures,
+    figures=lambda each: figure(
         "deanonymise-noise",
-        NOISES,
-        "items flipped per user (%)",
-        lambda level: level.noise,
         "50 % of each history is known and a growing share of all items is flipped in the attacker's copy",
+        "items flipped per user (%)",
+        {level.noise: level for level in NOISES},
+        each,
     ),
     tables=partial(tables, (EVERYTHING, *NOISES)),
     notes=NOTES,
@@ -291,13 +285,12 @@ DEANONYMISE_REVEAL = Experiment(
     about=f"Releases of {USERS} users, random ones or distilled, attacked with partial copies.",
     varied=partial(varied, SHARES, QUICK_SHARES, ()),
     claims=(nothing_against_everybody,),
-    figures=partial(
-        figures,
+    figures=lambda each: figure(
         "deanonymise-reveal",
-        SHARES,
-        "known of each history (%)",
-        lambda level: 100 * level.reveal,
         "a growing share of each history is known, without noise",
+        "known of each history (%)",
+        {100 * level.reveal: level for level in SHARES},
+        each,
     ),
     tables=partial(tables, SHARES),
     notes=NOTES,

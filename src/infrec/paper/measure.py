@@ -208,7 +208,7 @@ def _fitted(
     from infrec.search import tune
 
     if fit.model in peers.NAMES:
-        peer, candidates = peers.fitted(fit.model, fit_on, split, cell.seed)
+        peer, candidates = peers.Peer.best(fit.model, fit_on, split, cell.seed)
         return peer, list(map(_trial, candidates))
     settings = dict(fit.settings)
     names = models.create(fit.model).selected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from statistics import fmean
@@ -101,6 +101,20 @@ class Agreement(NamedTuple):
     seconds: float
     seeds: int
 
+    @classmethod
+    def of(cls, on_full: Mapping[str, float], records: Sequence[Record], metric: str) -> Agreement:
+        """That of the records of each seed with the qualities on all users."""
+        taus, shares, counts = [], [], []
+        for record in records:
+            on_small = qualities(record, metric)
+            shared = [one for one in on_full if one in on_small]
+            counts.append(len(shared))
+            tau = kendall([on_full[one] for one in shared], [on_small[one] for one in shared])
+            taus += [] if tau is None else [tau]
+            if best := max((on_full[one] for one in shared), default=0.0):
+                shares.append(on_full[max(shared, key=on_small.__getitem__)] / best)
+        return cls(taus, shares, counts[0], fmean(map(seconds, records)), len(records))
+
 
 def full_record(here: Results) -> Record | None:
     """The last record of all users."""
@@ -116,21 +130,7 @@ def agreements(here: Results, metric: str = METRIC) -> dict[tuple[str, int], Agr
     for record in here.records:
         if (data := data_of(record)).users is not None:
             groups.setdefault((data.name, data.users), []).append(record)
-    by_sample = {}
-    for key, records in groups.items():
-        taus, shares, counts = [], [], []
-        for record in records:
-            on_small = qualities(record, metric)
-            shared = [one for one in on_full if one in on_small]
-            counts.append(len(shared))
-            if not shared:
-                continue
-            tau = kendall([on_full[one] for one in shared], [on_small[one] for one in shared])
-            taus += [] if tau is None else [tau]
-            favourite, best = max(shared, key=lambda one: on_small[one]), max(on_full[one] for one in shared)
-            shares += [on_full[favourite] / best] if best else []
-        by_sample[key] = Agreement(taus, shares, counts[0], fmean(map(seconds, records)), len(records))
-    return by_sample
+    return {key: Agreement.of(on_full, records, metric) for key, records in groups.items()}
 
 
 def seconds(record: Record) -> float:
@@ -208,23 +208,16 @@ def _tau(value: float) -> str:
 
 
 def rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": here.dataset,
-            "source": source,
-            "users": users,
-            "model": None,
-            "metric": f"τ({metric})",
-            "value": fmean(taus),
-            "paper": None,
-            "seeds": len(taus),
-        }
-        for here in results.each()
-        for of_metrics in [{metric: agreements(here, metric) for metric in METRICS}]
-        for source, users in of_metrics[METRIC]
-        for metric in METRICS
-        if (taus := of_metrics[metric][source, users].taus)
-    ]
+    out = []
+    for here in results.each():
+        of_metrics = {metric: agreements(here, metric) for metric in METRICS}
+        for source, users in of_metrics[METRIC]:
+            place = {"dataset": here.dataset, "source": source, "users": users, "model": None}
+            for metric, of_samples in of_metrics.items():
+                if taus := of_samples[source, users].taus:
+                    tau = {"metric": f"τ({metric})", "value": fmean(taus), "paper": None, "seeds": len(taus)}
+                    out.append({**place, **tau})
+    return out
 
 
 @dataclass(frozen=True)

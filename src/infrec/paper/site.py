@@ -132,7 +132,7 @@ def document(experiment: Experiment, findings: Findings, results: Results) -> Do
 
 
 def _on_kinds(claims: Sequence[Claim]) -> list[Block]:
-    return [Text(TWO_KINDS, "quiet")] if any(one.ours for one in claims) else []
+    return [Text(TWO_KINDS, "quiet")] if Claims(claims).of_summaries else []
 
 
 def remarks(table: Table) -> Iterator[str]:

@@ -244,7 +244,9 @@ def _privacy(card: Card) -> list[Section]:
         return sections
     from infrec.privacy import Audit
 
-    return [*sections, Section("What did attacks find?", [audits.aside(Audit.from_dict(card.audit))])]
+    audit = Audit.from_dict(card.audit)
+    found = Text(audits.paragraph(audit), audits.kind(audit))
+    return [*sections, Section("What did attacks find?", [found])]
 
 
 def _making(card: Card) -> list[Block]:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from infrec.evaluation.comparison import Recommended
 
 Verdict = Literal["holds", "does not hold", "undecided within the intervals", "cannot be tested here"]
-CLAIMS = ("claim", "data", "here", "figures")  # the heads of claims
-CLAIMS_OF_SUMMARIES = ("claim", "data", "here", "on our summaries", "figures")
 UNTESTABLE: Verdict = "cannot be tested here"
 
 
@@ -228,7 +226,24 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Claims:
+    """Claims, one below the other; where some are about summaries, with a column for ours."""
+
     claims: Sequence[Claim]
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The heads of the columns."""
+        ours = ("on our summaries",) if self.of_summaries else ()
+        return ("claim", "data", "here", *ours, "figures")
+
+    @property
+    def of_summaries(self) -> bool:
+        """Whether some are about summaries."""
+        return any(one.ours for one in self.claims)
+
+    def verdicts(self, one: Claim) -> tuple[Verdict | None, ...]:
+        """The verdicts of a claim, by column."""
+        return (one.verdict, one.ours) if self.of_summaries else (one.verdict,)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def _block(block: doc.Block, svgs: Mapping[str, str]) -> str:
             ]
             return _tag("dl", "".join(_tag("div", tile) for tile in tiles), "tiles")
         case doc.Claims():
-            return _claims(block.claims)
+            return _claims(block)
         case doc.ClaimGrid():
             return _claim_grid(block)
         case doc.Explanations():
@@ -105,16 +105,12 @@ def _block(block: doc.Block, svgs: Mapping[str, str]) -> str:
             return _tag("div", "".join(_link(link) for link in block.links), "cards")
 
 
-def _claims(claims: Sequence[doc.Claim]) -> str:
-    """A line for each claim; where some are about summaries, a column for ours."""
-    several = any(one.ours for one in claims)
+def _claims(block: doc.Claims) -> str:
     rows: list[Sequence[_Cell]] = []
-    for one in claims:
-        verdicts: list[_Cell] = [(escape(one.verdict), VERDICTS[one.verdict])]
-        if several:
-            verdicts.append((escape(one.ours), VERDICTS[one.ours]) if one.ours else "")
+    for one in block.claims:
+        verdicts = ((escape(v), VERDICTS[v]) if v else "" for v in block.verdicts(one))
         rows.append((escape(one.text), escape(one.dataset), *verdicts, _escaped(one.figures)))
-    return _grid(doc.CLAIMS_OF_SUMMARIES if several else doc.CLAIMS, rows, kind="claims")
+    return _grid(block.head, rows, kind="claims")
 
 
 def _tag(name: str, body: str, kind: str = "") -> str:

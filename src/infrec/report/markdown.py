@@ -36,7 +36,9 @@ def _block(block: doc.Block, svgs: Mapping[str, str]) -> str:
         case doc.Table():
             return _table(block)
         case doc.Claims():
-            return _claims(block.claims)
+            marks = {one: [MARK[v] if v else "" for v in block.verdicts(one)] for one in block.claims}
+            rows = ([one.text, one.dataset, *marks[one], one.figures] for one in block.claims)
+            return _grid(block.head, rows)
         case doc.ClaimGrid():
             return _claim_grid(block)
         case doc.Text():
@@ -61,16 +63,6 @@ def _block(block: doc.Block, svgs: Mapping[str, str]) -> str:
 
 def _list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
-
-
-def _claims(claims: Sequence[doc.Claim]) -> str:
-    """A line for each claim; where some are about summaries, a column for ours."""
-    if not any(one.ours for one in claims):
-        rows = ([one.text, one.dataset, MARK[one.verdict], one.figures] for one in claims)
-        return _grid(doc.CLAIMS, rows)
-    mark = {one: MARK[one.ours] if one.ours else "" for one in claims}
-    wide = ([one.text, one.dataset, MARK[one.verdict], mark[one], one.figures] for one in claims)
-    return _grid(doc.CLAIMS_OF_SUMMARIES, wide)
 
 
 def _table(table: doc.Table) -> str:
