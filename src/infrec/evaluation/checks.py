@@ -12,7 +12,7 @@ from infrec.data import Interactions
 from infrec.errors import DataError
 
 if TYPE_CHECKING:
-    from infrec.evaluation.evaluate import Scorer
+    from infrec.evaluation.tally import Scorer
     from infrec.splits import Split
 
 BATCH_BYTES = 64 << 20  # of float32 scores

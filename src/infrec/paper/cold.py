@@ -9,7 +9,8 @@ from infrec.paper import table1
 from infrec.paper.cells import Cell, Data
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed
 from infrec.paper.records import Record
-from infrec.paper.results import Results, Rows, parts, pivot, point, series, value
+from infrec.paper.results import Results, pivot, point, series, value
+from infrec.paper.rows import Rows, parts
 from infrec.paper.verdicts import Answer, Untestable, every, margin
 from infrec.report.document import Figure, Panel, Table, Value
 from infrec.report.numbers import label

@@ -13,7 +13,8 @@ from infrec.paper.continual_strategies import INJECTED, STRATEGIES
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Judged, Plan, claimed
 from infrec.paper.published import METRICS
 from infrec.paper.records import Record
-from infrec.paper.results import HR, Results, Rows, axis, by_metric, parts, point, series, value
+from infrec.paper.results import HR, Results, axis, by_metric, point, series, value
+from infrec.paper.rows import Rows, parts
 from infrec.paper.timeline import has_times
 from infrec.paper.verdicts import Estimate, Untestable, every, margin
 from infrec.privacy.roc import rate

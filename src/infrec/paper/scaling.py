@@ -14,7 +14,8 @@ from typing import Any
 from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, HEURISTICS, PUBLISHED_KIND, Cell, Data
 from infrec.paper.experiment import Claimed, Experiment, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.published import METRICS
-from infrec.paper.results import HR, Results, Row, Rows, axis, pivot, point, series, value
+from infrec.paper.results import HR, Results, axis, pivot, point, series, value
+from infrec.paper.rows import Row, Rows
 from infrec.paper.table1 import CORE, MODES, USERS
 from infrec.paper.verdicts import Estimate, Untestable, estimate, every, margin, some
 from infrec.report.document import Figure, Panel, Point, Table, Value
