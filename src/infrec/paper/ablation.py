@@ -56,9 +56,8 @@ def variants(quick: bool) -> Iterator[Variant]:
 
 def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     users = plan.budgets(dataset, (USERS,))[-1]
-    fit = (plan.fit(dataset, "infinite-ae"),)
     summaries = [plan.distilled(users, **settings) for _, _, settings in variants(plan.quick)]
-    yield from (Cell(dataset, 0, summary, fit) for summary in dict.fromkeys(summaries))
+    yield from (plan.cell(dataset, summary, "infinite-ae") for summary in dict.fromkeys(summaries))
 
 
 # ---- reading the records ---------------------------------------------------------------------------------

@@ -21,8 +21,7 @@ def augmented(plan: Plan, dataset: str) -> Iterator[Cell]:
     yield from varied("ease", plan, dataset)
     quick = pairs(epochs=QUICK_EPOCHS) if plan.quick else ()
     for users in plan.budgets(dataset):
-        data = Data(GENERATED, users, settings=quick)
-        yield Cell(dataset, 0, data, (plan.fit(dataset, "ease", data),))
+        yield plan.cell(dataset, Data(GENERATED, users, settings=quick), "ease")
 
 
 @claimed_of_summaries(

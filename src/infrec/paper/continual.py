@@ -36,8 +36,7 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     # Records by stand-ins for times keep their meaning: those by real times are other cells.
     settings |= {"times": "real"} if has_times(dataset) else {}
     for strategy in STRATEGIES:
-        data = Data(PERIODS, settings=pairs(strategy=strategy, **settings))
-        yield Cell(dataset, 0, data, (plan.fit(dataset, MODEL, data),))
+        yield plan.cell(dataset, Data(PERIODS, settings=pairs(strategy=strategy, **settings)), MODEL)
 
 
 def by_strategy(rows: Rows) -> dict[str, Rows]:

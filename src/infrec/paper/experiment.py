@@ -75,6 +75,10 @@ class Plan:
         chosen = {key: v for key, v in self.selected(dataset, model).items() if whole or key != "epochs"}
         return Fit(model, pairs(**(chosen | self.shorter(model))))
 
+    def cell(self, dataset: str, data: Data, *models: str, beyond: tuple[str, ...] = ()) -> Cell:
+        """Models on data, each as `fit` has it; `Experiment.cells` gives it its seeds."""
+        return Cell(dataset, 0, data, tuple(self.fit(dataset, model, data) for model in models), beyond)
+
     def distilled(
         self, users: int | None, mode: str = DEFAULT_MODE, noise: float = 0.0, **settings: object
     ) -> Data:

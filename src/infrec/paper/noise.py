@@ -80,13 +80,12 @@ def varied(
     for noise in QUICK_LEVELS if plan.quick else LEVELS:
         again = AGAIN if noise else ()
         for model in models:
-            whole = Data(noise=noise)
-            yield Cell(dataset, 0, whole, (plan.fit(dataset, model, whole),), again or CORE)
+            yield plan.cell(dataset, Data(noise=noise), model, beyond=again or CORE)
             for users in budgets:
                 sources = [Data(source, users, noise) for source in samplers]
                 summaries = [plan.distilled(users, mode, noise) for mode in MODES[plan.quick :]]
                 for data in (*sources, *summaries):
-                    yield Cell(dataset, 0, data, (plan.fit(dataset, model, data),), again)
+                    yield plan.cell(dataset, data, model, beyond=again)
 
 
 def clean(here: Results) -> Rows:

@@ -37,7 +37,7 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     for users in plan.budgets(dataset, USERS)[: 1 if plan.quick else None]:
         data += [plan.distilled(users, mode) for mode in ("soft", "published")]
     for one in data:
-        yield Cell(dataset, 0, one, tuple(plan.fit(dataset, model, one) for model in MODELS), ("bytes",))
+        yield plan.cell(dataset, one, *MODELS, beyond=("bytes",))
 
 
 # ---- reading the records ---------------------------------------------------------------------------------

@@ -30,12 +30,12 @@ APART = 0.1  # of a share: what counts as another behaviour
 
 def varied(model: str, plan: Plan, dataset: str) -> Iterator[Cell]:
     """One model on every source and budget, and on all users."""
-    yield Cell(dataset, 0, Data(), (plan.fit(dataset, model),), CORE)
+    yield plan.cell(dataset, Data(), model, beyond=CORE)
     budgets = plan.budgets(dataset)
     for users in budgets[-1:] if plan.quick and model not in CLOSED_FORM else budgets:
         summaries = [plan.distilled(users, mode) for mode in (QUICK_MODES if plan.quick else MODES)]
         for data in (*(Data(source, users) for source in HEURISTICS), *summaries):
-            yield Cell(dataset, 0, data, (plan.fit(dataset, model, data),))
+            yield plan.cell(dataset, data, model)
 
 
 # ---- figures and tables ----------------------------------------------------------------------------------

@@ -28,10 +28,10 @@ CORE = ("coldness",)  # measured with every model on all users, so that `cold` n
 def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     """Every model on all users, and ∞-AE on summaries of each mode."""
     for model in MODELS:
-        yield Cell(dataset, 0, Data(), (plan.fit(dataset, model),), CORE)
+        yield plan.cell(dataset, Data(), model, beyond=CORE)
     users = plan.budgets(dataset, (USERS,))[-1]
     for mode in QUICK_MODES if plan.quick else MODES:
-        yield Cell(dataset, 0, plan.distilled(users, mode), (plan.fit(dataset, "infinite-ae"),))
+        yield plan.cell(dataset, plan.distilled(users, mode), "infinite-ae")
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
