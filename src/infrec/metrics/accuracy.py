@@ -59,7 +59,7 @@ def ranking_metrics(
         protocol: `paper-code`, `textbook` or `graph`.
     """
     check_protocol(protocol)
-    hit_rate, gain, scored_precision = _DEFINITIONS[protocol]
+    hit_rate, gain, published = _DEFINITIONS[protocol]
     held = np.diff(held_out.indptr)
     hit = hits(top, held_out)
     out: dict[str, NDArray[np.float64]] = {}
@@ -68,7 +68,8 @@ def ranking_metrics(
             raise ConfigError(f"the lists hold {top.shape[1]} items; expected at least k = {length}.")
         out[f"{HIT_RATE[protocol]}@{length}"] = hit_rate(hit[:, :length], held)
         out[f"NDCG@{length}"] = gain(hit[:, :length], held)
-        out[f"PSP@{length}"] = scored_precision(top[:, :length], hit[:, :length], held_out, weights)
+        lists = top[:, :length], hit[:, :length]
+        out[f"PSP@{length}"] = propensity_scored_precision(*lists, held_out, weights, published=published)
     return out
 
 
@@ -131,44 +132,38 @@ def inverse_propensity(item_counts: NDArray[np.integer]) -> NDArray[np.float64]:
     return 1.0 + c * (np.asarray(item_counts, np.float64) + B) ** -A
 
 
-def propensity_scored_precision_as_published(
-    top: NDArray[np.integer], hit: NDArray[np.bool_], held_out: sp.csr_array, weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The published "PSP@k": (Σ_{hits} w_i / m) / (Σ of the m largest w_i over T), m = min(|T|, k).
-
-    Only the numerator is divided by m, so that a perfect list scores 1/m and not 1.
-
-    Args:
-        top: Lists of item columns from `top_k`, [n, k].
-        hit: Whether each recommended item was held out, from `hits`.
-        held_out: The items of T, CSR [n, items].
-        weights: w_i, from `inverse_propensity`.
-    """
-    m = np.minimum(np.diff(held_out.indptr), top.shape[1])
-    best = _sum_of_largest(held_out, weights, m)
-    return _gain(top, hit, weights) / np.maximum(m, 1) / np.where(m > 0, best, 1.0)
-
-
 def propensity_scored_precision(
-    top: NDArray[np.integer], hit: NDArray[np.bool_], held_out: sp.csr_array, weights: NDArray[np.float64]
+    top: NDArray[np.integer],
+    hit: NDArray[np.bool_],
+    held_out: sp.csr_array,
+    weights: NDArray[np.float64],
+    *,
+    published: bool,
 ) -> NDArray[np.float64]:
-    """PSP@k as the paper's appendix on metrics writes it: (Σ_{hits} w_i / k) / (Σ_{i ∈ T} w_i).
+    """PSP@k, as published or as the paper's appendix on metrics writes it.
+
+    Published: (Σ_{hits} w_i / m) / (Σ of the m largest w_i over T), m = min(|T|, k). Only the numerator is
+    divided by m, so that a perfect list scores 1/m and not 1. Appendix: (Σ_{hits} w_i / k) / (Σ_{i ∈ T} w_i).
 
     Args:
         top: Lists of item columns from `top_k`, [n, k].
         hit: Whether each recommended item was held out, from `hits`.
         held_out: The items of T, CSR [n, items].
         weights: w_i, from `inverse_propensity`.
+        published: Which of the two.
     """
-    held = np.diff(held_out.indptr)
-    best = _sum_of_largest(held_out, weights, held)
-    return _gain(top, hit, weights) / top.shape[1] / np.where(held > 0, best, 1.0)
+    held, k = np.diff(held_out.indptr), top.shape[1]
+    m = np.minimum(held, k)
+    best = _sum_of_largest(held_out, weights, m if published else held)
+    gain = _gain(top, hit, weights) / (np.maximum(m, 1) if published else k)
+    return gain / np.where(held > 0, best, 1.0)
 
 
-_DEFINITIONS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "paper-code": (truncated_recall, truncated_ndcg, propensity_scored_precision_as_published),
-    "textbook": (recall, ndcg, propensity_scored_precision),
-    "graph": (recall, truncated_ndcg, propensity_scored_precision),
+# protocol → hit rate, NDCG, whether PSP is the published one
+_DEFINITIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], bool]] = {
+    "paper-code": (truncated_recall, truncated_ndcg, True),
+    "textbook": (recall, ndcg, False),
+    "graph": (recall, truncated_ndcg, False),
 }
 
 

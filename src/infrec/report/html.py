@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from infrec.report import document as doc
 from infrec.report import figures
-from infrec.report.numbers import beside, interval, number, signed
+from infrec.report.numbers import MARKS, beside, interval, number, signed
 
 if TYPE_CHECKING:
     from infrec.evaluation.comparison import Recommended
@@ -21,12 +21,6 @@ NO_PLOTS = (
     "The plots need matplotlib, which is not installed here: pip install 'infrec[plot]'. "
     "The tables say the same."
 )
-VERDICTS: dict[str, str] = {
-    "holds": "holds",
-    "does not hold": "fails",
-    "undecided within the intervals": "even",
-    "cannot be tested here": "open",
-}
 COLOURS = {"good": "lead holds", "bad": "lead fails", "unsure": "lead open"}  # of a verdict in a sentence
 FIGURE_HEAD = ("panel", "series", "x", "value", "low", "high", "seeds")
 MATRIX_COLOUR = (0x2B, 0x84, 0xC6)  # stands out on a light and on a dark page
@@ -108,7 +102,7 @@ def _block(block: doc.Block, svgs: Mapping[str, str]) -> str:
 def _claims(block: doc.Claims) -> str:
     rows: list[Sequence[_Cell]] = []
     for one in block.claims:
-        verdicts = ((escape(v), VERDICTS[v]) if v else "" for v in block.verdicts(one))
+        verdicts = ((escape(v), MARKS[v].kind) if v else "" for v in block.verdicts(one))
         rows.append((escape(one.text), escape(one.dataset), *verdicts, _escaped(one.figures)))
     return _grid(block.head, rows, kind="claims")
 
@@ -251,7 +245,7 @@ def _claim_grid(grid: doc.ClaimGrid) -> str:
 
 def _mark(one: doc.Claim, address: str) -> str:
     words = f'aria-label="{escape(one.verdict)} on {escape(one.dataset)}" title="{escape(one.figures)}"'
-    return f'<a class="{VERDICTS[one.verdict]}" href="{address}" {words}></a>'
+    return f'<a class="{MARKS[one.verdict].kind}" href="{address}" {words}></a>'
 
 
 def _bounds(cell: doc.Value) -> str:
@@ -296,8 +290,8 @@ def _bar(name: str, amount: float, widest: float, *, own: bool) -> str:
 
 def _link(link: doc.Link) -> str:
     tally = " · ".join(
-        _tag("span", f"{count} {escape(verdict)}", mark)
-        for verdict, mark in VERDICTS.items()
+        _tag("span", f"{count} {escape(verdict)}", mark.kind)
+        for verdict, mark in MARKS.items()
         if (count := sum(one.verdict == verdict for one in link.claims))
     )
     return (

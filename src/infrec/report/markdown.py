@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from infrec.report import document as doc
-from infrec.report.numbers import MARK, beside, number, signed
+from infrec.report.numbers import MARKS, beside, number, signed
 
 
 def render(document: doc.Document, svgs: Mapping[str, str] | None = None) -> str:
@@ -36,7 +36,7 @@ def _block(block: doc.Block, svgs: Mapping[str, str]) -> str:
         case doc.Table():
             return _table(block)
         case doc.Claims():
-            marks = {one: [MARK[v] if v else "" for v in block.verdicts(one)] for one in block.claims}
+            marks = {one: [MARKS[v].words if v else "" for v in block.verdicts(one)] for one in block.claims}
             rows = ([one.text, one.dataset, *marks[one], one.figures] for one in block.claims)
             return _grid(block.head, rows)
         case doc.ClaimGrid():
@@ -76,7 +76,7 @@ def _claim_grid(grid: doc.ClaimGrid) -> str:
     for page, claims in grid.rows:
         there = f"{page.folder}/README.md"
         for text, found in claims:
-            marks = ["" if one is None else f"[{MARK[one.verdict][0]}]({there})" for one in found]
+            marks = ["" if one is None else f"[{MARKS[one.verdict].words[0]}]({there})" for one in found]
             lines.append([text, *marks])
     return _grid(("claim", *grid.datasets), lines)
 

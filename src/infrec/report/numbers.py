@@ -28,11 +28,20 @@ MEANING = {
     "novelty@10": "how unexpected the recommended items are: mean −log₂ of their share of users (bits)",
 }
 
-MARK = {
-    "holds": "✓ holds",
-    "does not hold": "✗ does not hold",
-    "undecided within the intervals": "≈ undecided within the intervals",
-    "cannot be tested here": "? cannot be tested here",
+
+class Mark(NamedTuple):
+    """How a verdict is shown: in words, by a class of the page's style sheet, in a colour of the terminal."""
+
+    words: str
+    kind: str
+    colour: str
+
+
+MARKS = {
+    "holds": Mark("✓ holds", "holds", "green"),
+    "does not hold": Mark("✗ does not hold", "fails", "red"),
+    "undecided within the intervals": Mark("≈ undecided within the intervals", "even", "yellow"),
+    "cannot be tested here": Mark("? cannot be tested here", "open", "dim"),
 }
 COUNTS = ("users", "items", "interactions")
 
