@@ -118,8 +118,8 @@ class ResidentMatrix:
 def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """rows @ matrix of at most `gram.FEW` rows: each row's result is the same to the last bit in any company.
 
-    In what order BLAS adds up depends on the shape of a product. So each row is multiplied alone, and added up
-    in place over slabs of the matrix, which are in the cache when the second row comes to them.
+    In what order BLAS adds up depends on the shape of a product. So each row is multiplied alone, and added
+    up in place over slabs of the matrix, which are in the cache when the second row comes to them.
     """
     out = np.zeros((len(rows), matrix.shape[1]), matrix.dtype)
     if not out.size:
