@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import logging
-import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,15 +28,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import artifacts
-from infrec.contents import Artifact, with_info
-from infrec.data import Interactions, Vocabulary
+from infrec.contents import Artifact
+from infrec.data import Interactions
 from infrec.data.change import Change, append, remove
 from infrec.data.columns import Duplicates
-from infrec.data.interactions import InteractionsLike, canonical
+from infrec.data.interactions import InteractionsLike
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.kernels import gram
 from infrec.kernels.gram import FEW
 from infrec.kernels.scores_gpu import ScoresThere
+from infrec.models import storage
 from infrec.models.dislikes import Dislikes
 from infrec.models.lists import Lists
 from infrec.models.new_items import NewItemsSettings, Placed
@@ -425,6 +425,7 @@ class Recommender(Tunable, Lists):
             return self.fitted_scores(known)
         return self._score(histories)
 
+    # ---- scores on an accelerator: a model with a way there writes one or both of the blocks ---------------
     def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
         if histories.shape[1] != self.log.n_items or self.fitted.adjusts_scores:
             return None  # `score` does the rest, or says what is wrong
@@ -435,21 +436,21 @@ class Recommender(Tunable, Lists):
         block = None if self.fitted.adjusts_scores else self.fitted_block_there(rows, size)
         return None if block is None else ScoresThere(block, len(rows))
 
-    def fitted_block_there(self, rows: NDArray[np.integer], size: int) -> Any:
-        """`block_there` of training users.
-
-        Args:
-            rows: Their row numbers.
-            size: Rows of the block.
-        """
-        return None
-
     def block_there(self, histories: sp.csr_array, size: int) -> Any:
-        """A block of scores on the accelerator, padded to `size` rows; None where that cannot be.
+        """`score` of some histories as one array on the accelerator; None where that cannot be.
 
         Args:
             histories: CSR rows over the model's items.
-            size: Rows of the block.
+            size: Rows of the array, the last of which belong to nobody.
+        """
+        return None
+
+    def fitted_block_there(self, rows: NDArray[np.integer], size: int) -> Any:
+        """`fitted_scores` of training users as one array on the accelerator; None where that cannot be.
+
+        Args:
+            rows: Their row numbers.
+            size: Rows of the array, the last of which belong to nobody.
         """
         return None
 
@@ -460,14 +461,7 @@ class Recommender(Tunable, Lists):
         Args:
             path: The directory.
         """
-        log, coo = self.log, self.log.matrix.tocoo(copy=False)
-        interactions = {
-            "row": pa.array(coo.row.astype(np.int32, copy=False)),
-            "column": pa.array(coo.col.astype(np.int32, copy=False)),
-        }
-        if log.weighted:
-            interactions["weight"] = pa.array(coo.data)
-        items = with_info(pa.table({"id": log.items.ids}), log.item_info)
+        log = self.log
         facts = {
             "model": self.name,
             "settings": self.selected,
@@ -477,15 +471,10 @@ class Recommender(Tunable, Lists):
             "items": log.n_items,
             "interactions": log.n_interactions,
         }
-        users = pa.table({"id": log.users.ids})
-        tables = {"users": users, "items": items, "interactions": pa.table(interactions), **self._tables()}
-        if log.dislikes is not None:
-            pairs = log.dislikes.matrix.tocoo(copy=False)
-            at = {"row": pairs.row.astype(np.int32), "column": pairs.col.astype(np.int32)}
-            tables["dislikes"] = pa.table(at)
         arrays = self._arrays()
         for more in (self.fitted.dislikes, self.fitted.new_items):
             arrays = arrays if more is None else arrays | more.arrays()
+        tables = storage.tables_of(log) | self._tables()
         artifacts.write(path, kind="model", manifest=facts, arrays=arrays, tables=tables)
 
     @classmethod
@@ -511,8 +500,7 @@ class Recommender(Tunable, Lists):
             model = cls(**cls._saved_settings(artifact))
             if model.auto_settings:
                 raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
-            log = _log_of(artifact)
-            candidates = [_candidate(artifact, entry) for entry in artifact.manifest["candidates"]]
+            log, candidates = storage.read_log(artifact), storage.read_candidates(artifact)
             about = dict(artifact.manifest.get("about", {}))
             state = model._restore(artifact, log)
             more = Dislikes.read(artifact, log), Placed.read(artifact, log)
@@ -558,41 +546,3 @@ class Recommender(Tunable, Lists):
         if self._fitted is not None:
             words.append(f"fitted on {self.log.n_users:,} users × {self.log.n_items:,} items")
         return f"{type(self).__name__}({', '.join(words)})"
-
-
-def _log_of(artifact: Artifact) -> Interactions:
-    """The log of a saved model, after checking it."""
-    users, items = Vocabulary(artifact.ids("users")), Vocabulary(artifact.ids("items"))
-    shape = (len(users), len(items))
-    row, column = _pairs(artifact, "interactions", shape)
-    weights = artifact.weights("interactions", default=True)
-    matrix = canonical(sp.csr_array((weights, (row, column)), shape=shape))
-    artifact.agree(users=shape[0], items=shape[1], interactions=matrix.nnz)
-    if not matrix.nnz:
-        raise artifact.unsound("it has no interactions")
-    log = Interactions(matrix, users, items, item_info=artifact.about_items())
-    if "dislikes" not in artifact.tables:
-        return log
-    row, column = _pairs(artifact, "dislikes", shape)
-    said = canonical(sp.csr_array((np.ones(len(row), np.float32), (row, column)), shape=shape))
-    if said.nnz < len(row) or said.multiply(matrix).nnz:
-        raise artifact.unsound("it has a dislike twice, or one that is an interaction too")
-    return replace(log, dislikes=Interactions(said, users, items))
-
-
-def _pairs(artifact: Artifact, table: str, shape: tuple[int, int]) -> Iterator[NDArray[Any]]:
-    """The rows and the columns of a table of pairs, after checking them."""
-    for name, below in zip(("row", "column"), shape, strict=True):
-        yield artifact.inside(f"column {name!r}", artifact.column(table, name, "i"), below)
-
-
-def _candidate(artifact: Artifact, entry: Any) -> Candidate:
-    """One candidate from the manifest, after checking its numbers and words."""
-    candidate = Candidate(**entry)
-    numbers = [candidate.seconds, *(score for _, score in candidate.rungs)]
-    for number in numbers if candidate.score is None else [*numbers, candidate.score]:
-        artifact.checked_number("a candidate's score or time", number, least=-math.inf)
-    words = [word for word in (candidate.error, candidate.dropped) if word is not None]
-    if not isinstance(candidate.settings, Mapping) or not all(isinstance(word, str) for word in words):
-        raise artifact.unsound("a candidate is not told as infrec does")
-    return candidate
