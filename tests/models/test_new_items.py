@@ -13,8 +13,9 @@ import pytest
 import infrec
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.models import EASE, InfiniteAE, PopRec
+from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, PopRec
 from infrec.models.base import Recommender
+from infrec.models.infinite_ae_plus import LADDERS
 from infrec.models.new_items import Features, NewItems, NewItemsSettings
 
 
@@ -145,6 +146,17 @@ def test_items_that_nobody_has_are_in_lists_and_in_saved_models(
         assert (after[::2, 30] > after[::2, 31]).all() and (after[1::2, 30] < after[1::2, 31]).all()
     top = loaded.recommend([0], k=32)
     assert {30, 31} <= set(top["item"])
+
+
+@pytest.mark.parametrize("kind", [InfiniteAE, InfiniteAEPlus])
+def test_reasons_of_a_new_item_add_up_to_its_score(with_new: Interactions, kind: type[Any]) -> None:
+    """In a list of two: an item that others have, and one that nobody has."""
+    model = kind(**(LADDERS.start if kind is InfiniteAEPlus else {"reg": 5.0})).fit(with_new).with_new_items()
+    history = with_new.matrix[[0]]
+    scores = model.score(history)[0]
+    parts = model.contributions(history, np.array([30, 7]))
+    np.testing.assert_allclose(parts.by_user.sum(0) + parts.beside, scores[[30, 7]], atol=1e-5)
+    np.testing.assert_allclose(parts.by_item.sum(0) + parts.baseline, scores[[30, 7]], atol=1e-4)
 
 
 def test_an_update_gives_a_new_item_what_others_have(with_new: Interactions) -> None:

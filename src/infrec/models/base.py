@@ -18,7 +18,7 @@ import logging
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -112,6 +112,17 @@ class Fitted:
     def adjusts_scores(self) -> bool:
         """Whether dislikes or new items change scores after the model has given them."""
         return self.dislikes is not None or self.new_items is not None
+
+    def columns(
+        self, of: Callable[[NDArray[np.integer]], NDArray[Any]], items: NDArray[np.integer]
+    ) -> NDArray[Any]:
+        """Columns of a matrix that scores are linear in, of known items and of new ones.
+
+        Args:
+            of: From items to their columns.
+            items: The items wanted.
+        """
+        return of(items) if self.new_items is None else self.new_items.columns(of, items)
 
 
 class Recommender(Tunable, Lists):

@@ -26,6 +26,7 @@ from infrec.data import Interactions
 from infrec.data.interactions import canonical
 from infrec.errors import DataError
 from infrec.kernels import devices, gram, kernel_of, nystrom, ridge
+from infrec.kernels.attribution import Contributions, attribute
 from infrec.kernels.resident import ResidentMatrix
 from infrec.models.centres import choose_rows
 from infrec.progress import Progress, silent
@@ -87,8 +88,7 @@ class Dislikes:
 
     @cached_property
     def _compared(self) -> gram.Centres:
-        own = self.log.select_users(self.users)
-        return gram.Centres.of(signed(own.matrix, own, np.arange(own.n_users)), np.float32)
+        return gram.Centres.of(signed(self.log.matrix[self.users], self.log, self.users), np.float32)
 
     @cached_property
     def _resident(self) -> ResidentMatrix:
@@ -119,6 +119,20 @@ class Dislikes:
         own: NDArray[np.float32] = self.log.dislikes.matrix[rows].toarray()
         own -= np.float32(self.shift) * self.alpha[rows]
         return own
+
+    def contributions(
+        self, history: sp.csr_array, alpha: NDArray[np.float32], user: int | None
+    ) -> Contributions:
+        """The figures of one history, taken apart; of what a known user dislikes the baseline is made.
+
+        Args:
+            history: One CSR row over the log's items.
+            alpha: β of the items that are asked about.
+            user: The log's row of the user; None: nobody is known.
+        """
+        assert self.log.dislikes is not None
+        start = None if user is None else -self.log.dislikes.matrix[[user]]
+        return attribute(KERNEL, self._compared.rows, alpha, history, start)
 
     # ---- disk ----------------------------------------------------------------------------------------------
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -249,6 +249,21 @@ class Placed:
         filled = scores.copy()
         filled[:, self.new] = self._resident.left_multiply(np.ascontiguousarray(scores[:, self.known]))
         return filled
+
+    def columns(
+        self, of: Callable[[NDArray[np.integer]], NDArray[Any]], items: NDArray[np.integer]
+    ) -> NDArray[Any]:
+        """Columns of a matrix that scores are linear in; those of new items follow from those of known ones.
+
+        Args:
+            of: From items to their columns.
+            items: The items wanted.
+        """
+        columns, are_new = of(items), np.isin(items, self.new)
+        if are_new.any():
+            weights = self.weights[:, np.searchsorted(self.new, items[are_new])]
+            columns[:, are_new] = of(self.known) @ weights
+        return columns
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays to save, by name."""
