@@ -178,7 +178,7 @@ class Placed:
         return cls(new, known, features.weights(known, new, settings), names, settings)
 
     def facts(self) -> dict[str, Any]:
-        """What is told of them beside the model, and read again with it."""
+        """Their entry in the facts about the model, which is read again with it."""
         return {"items": len(self.new), "columns": list(self.features), **self.settings.to_dict()}
 
     @cached_property
