@@ -42,6 +42,7 @@ JITTER = {"float32": 1e-6, "float64": 1e-11}
 _COLUMNS = 2048  # of α solved at a time, in float64
 _FEWEST, _MOST = 16, 64  # centres whose products with the targets are formed at a time
 _BYTES = 1 << 24  # of these products, about
+_STRIP = 64  # rows whose kernel is worked out at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +98,18 @@ class Features:
         self, before: sp.csr_array, after: sp.csr_array
     ) -> tuple[Float[np.ndarray, "centres rows"], Float[np.ndarray, "centres rows"]]:
         """Zᵀ of rows before and after they changed: what they keep is compared with the centres once."""
-        compared = self._compared
-        products = gram.kernel_matrix(gram.Linear(), before, self.rows, dtype=self.dtype)
-        was = self._whitened(compared.from_products(self.kernel, products, before))
-        products += (sp.csr_array(after - before, dtype=self.dtype) @ compared.by_item).toarray()
-        return was, self._whitened(compared.from_products(self.kernel, products, after))
+        compared, was = self._compared, gram.kernel_matrix(gram.Linear(), before, self.rows, dtype=self.dtype)
+        more = sp.csr_array(after - before, dtype=self.dtype) @ compared.by_item
+        then = np.empty_like(was)
+
+        def strip(start: int) -> None:  # while it is in a core's cache
+            some = slice(start, start + _STRIP)
+            then[some] = was[some] + more[some].toarray()
+            then[some] = compared.from_products(self.kernel, then[some], after[some])
+            was[some] = compared.from_products(self.kernel, was[some], before[some])
+
+        in_parallel(strip, range(0, len(was), _STRIP))
+        return self._whitened(was), self._whitened(then)
 
     @cached_property
     def _compared(self) -> gram.Centres:
@@ -204,9 +212,8 @@ class Sums:
             z_old, z_new = self.features.of_changed(old, new)
             self._add_inputs(old, z_old, -1)
             self._add_inputs(new, z_new, 1)
-            _add_products(self.targets, z_new, sp.csr_array(new - old), 1)
-            z_new -= z_old
-            _add_products(self.targets, z_new, old, 1)
+            z, y = np.concatenate([z_new - z_old, z_new], axis=1), sp.vstack([old, new - old], format="csr")
+            _add_products(self.targets, z, y, 1)
 
     def merge(self, other: Sums, *, sign: int = 1) -> None:
         """Add the sums of other rows with the same centres, which one process formed."""
