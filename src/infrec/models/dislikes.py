@@ -25,7 +25,7 @@ from infrec import machine
 from infrec.data import Interactions
 from infrec.data.interactions import canonical
 from infrec.errors import DataError
-from infrec.kernels import devices, gram, kernel_of, nystrom, ridge
+from infrec.kernels import devices, gram, kernel_of, ridge
 from infrec.kernels.attribution import Contributions, attribute
 from infrec.kernels.resident import ResidentMatrix
 from infrec.models.centres import choose_rows
@@ -81,7 +81,7 @@ class Dislikes:
             users = choose_rows(log.user_counts, CENTRES, seed=0).astype(np.int64)
             devices.require_nystrom(len(users), log.n_items, "float32", rows=log.n_users)
             sums = devices.nystrom_features(x[users], KERNEL, "float32").sums(log.n_items)
-            sums.add_all(_blocks(x, d), total=log.n_users, progress=progress)
+            sums.add_all([(x, d)], total=log.n_users, progress=progress)
             result = cls(log, users, sums.solve(REG).astype(np.float32, copy=False))
         progress("dislikes", 1, 1)
         return result
@@ -196,9 +196,3 @@ def check_kept(log: Interactions) -> None:
             "a model that keeps its centres alone has no place for dislikes, which belong to users; expected "
             "none: leave `negative` out, or keep all users."
         )
-
-
-def _blocks(x: sp.csr_array, d: sp.csr_array) -> Any:
-    """Signed rows with the dislikes, block after block."""
-    for (some, _), (targets, _) in zip(nystrom.same(x), nystrom.same(d), strict=True):
-        yield some, targets
