@@ -125,7 +125,7 @@ class Explainable(Recommender):
 def contributions(model: InfiniteAE, row: sp.csr_array, columns: NDArray[np.integer]) -> Contributions:
     """For one history (a CSR row) and the columns of some items; the path is walked once for all of them."""
     kernel, d = model.settings.kernel, model.log.n_items
-    alpha = model.alpha[:, columns].astype(np.float64)
+    alpha = model._alpha.columns(columns).astype(np.float64)
     train = sp.csr_array(model.centres.matrix, dtype=np.float64)
     norms = gram.squared_norms(train, np.float64)
     values = row.data.astype(np.float64)
