@@ -120,7 +120,7 @@ def generate(
 @reads_data
 def prepare(
     source: Annotated[
-        str, argument("SOURCE", "A file, a directory of Parquet or a registered name, of any size.")
+        str, argument("SOURCE", "A file, a directory of Parquet or CSV, or a registered name, of any size.")
     ],
     out: Annotated[Path, option("--out -o DIR", "Where the dataset goes.")],
     reading: Reading = Reading(),

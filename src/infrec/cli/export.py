@@ -16,7 +16,7 @@ def export(
         str,
         argument(
             "DATA_OR_SUMMARY",
-            "A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
+            "A file, a directory of Parquet or CSV, a name from [bold]infrec datasets list[/], or what "
             "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
         ),
     ],

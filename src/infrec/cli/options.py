@@ -57,7 +57,7 @@ def argument(metavar: str, help: str) -> Any:
 
 _DATA_ARGUMENT = argument(
     "DATA",
-    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet, an address "
+    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet or CSV, an address "
     "such as https://…, or a name from [bold]infrec datasets list[/].",
 )
 Data = Annotated[str, _DATA_ARGUMENT]
