@@ -10,7 +10,8 @@ import typer
 
 from infrec.cli import console, options
 from infrec.cli.help import Command, Group
-from infrec.cli.options import Answer, Reading, answers, argument, option, reads_data, report_lines
+from infrec.cli.options import Answer, answers, argument, option
+from infrec.cli.reading import Reading, reads_data, report_lines
 from infrec.report import numbers
 
 if TYPE_CHECKING:

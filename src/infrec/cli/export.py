@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from infrec.cli import console
-from infrec.cli.options import Answer, Reading, argument, option, reads_data
+from infrec.cli.options import Answer, argument, option
+from infrec.cli.reading import Reading, reads_data
 from infrec.report import numbers
 
 
