@@ -27,7 +27,7 @@ from infrec.data import Interactions
 from infrec.data.change import Change
 from infrec.errors import SolveError
 from infrec.kernels import gram, nystrom, ridge
-from infrec.kernels.resident import ResidentMatrix
+from infrec.kernels.resident import FactoredMatrix, ResidentMatrix
 from infrec.kernels.ridge_update import Solution
 from infrec.models.base import Fitted
 from infrec.progress import Progress
@@ -108,7 +108,11 @@ def _exchanged(model: InfiniteAE, change: Change) -> Fitted | None:
     if solution.error(kernel, after.matrix, _checked(after, come)) > ERROR:
         return None
     factor = ridge.Factor.inverted(solution.inverse, shift)
-    state = replace(state, centres=after, alpha=ResidentMatrix(solution.alpha), kept=factor)
+    alpha = ResidentMatrix(solution.alpha)
+    if isinstance(state.alpha, FactoredMatrix):
+        gram.mirror(solution.inverse)
+        alpha = FactoredMatrix(solution.inverse.T, after.matrix)
+    state = replace(state, centres=after, alpha=alpha, kept=factor)
     settings, about = replace(model.settings, reg=reg), {**model.about, _NOMINAL: nominal}
     return replace(model.fitted, settings=settings, log=after, state=state, about=about)
 
