@@ -39,6 +39,8 @@ def test_every_page_that_runs_shows_an_output() -> None:
     [
         ("HR@10 35.01", "HR@10 35.02", True),
         ("HR@10 35.01", "HR@10 25.01", False),
+        ("found in 4.2 % of cases", "found in 3.2 % of cases", True),
+        ("found in 4.2 % of cases", "found in 7.1 % of cases", False),
         ("in 6.46 s", "in 12 s", True),
         ("┃ ∞-AE ┃ 1 ┃", "┃  ∞-AE ┃  1 ┃", True),
         ("1 Alien", "1 Heat", False),

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options, provenance
-from infrec.cli.options import Answer, Processes, Reading, Shown, Source, option, reads_data
+from infrec.cli.options import Answer, Processes, Shown, option
+from infrec.cli.reading import Reading, Source, reads_data
 from infrec.distillation.settings import INVENTED_MODE, DistillSettings, Promise, SummarySize, search_grid
 from infrec.errors import DataError
 from infrec.report import numbers
