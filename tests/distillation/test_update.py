@@ -20,7 +20,7 @@ from infrec.splits.holdout import keep
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
-QUICK = {"steps": 40, "validate_every": 10}
+QUICK = {"steps": 40, "validate_every": 10, "rate": 0.04}
 
 
 @pytest.fixture(scope="module")
