@@ -1,4 +1,7 @@
-"""Large matrices in main memory, on an accelerator, or both: they are brought to where they are asked for."""
+"""Large matrices in main memory, on an accelerator, or both: they are brought to where they are asked for.
+
+A matrix that is far wider than it has rows may be kept as two factors (`FactoredMatrix`).
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,10 @@ class ResidentMatrix:
         """A copy of some rows in main memory."""
         return np.array(self.there[some] if self._here is None else self._here[some])
 
+    def columns(self, some: NDArray[np.integer]) -> NDArray[Any]:
+        """A copy of some columns in main memory."""
+        return self.here[:, some]
+
     def left_multiply(self, rows: NDArray[Any]) -> NDArray[Any]:
         """rows @ matrix; a few rows stay here, where their number is nothing to compile for."""
         if len(rows) <= gram.FEW:
@@ -113,6 +120,35 @@ class ResidentMatrix:
         if self._here is None:
             return bool(_do().finite(self._there))
         return bool(np.isfinite(self._here.sum(dtype=np.float64)))
+
+
+class FactoredMatrix(ResidentMatrix):
+    """A square matrix times a far wider sparse one: both are kept, in main memory, and not their product.
+
+    Args:
+        left: The square matrix.
+        right: The sparse one.
+    """
+
+    def __init__(self, left: NDArray[Any], right: sp.csr_array) -> None:
+        self.left, self._right = ResidentMatrix(left), right
+        self.shape, self.dtype = (len(left), right.shape[1]), left.dtype
+
+    @property
+    def here(self) -> NDArray[Any]:
+        return self.rows(slice(None))
+
+    def goes_there(self) -> bool:
+        return False
+
+    def rows(self, some: NDArray[np.integer] | slice) -> NDArray[Any]:
+        return gram.times_sparse(self.left.here[some], self._right)
+
+    def columns(self, some: NDArray[np.integer]) -> NDArray[Any]:
+        return self.left.here @ self._right[:, some].toarray().astype(self.dtype)
+
+    def left_multiply(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return gram.times_sparse(self.left.left_multiply(rows), self._right)
 
 
 def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ import dataclasses
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -112,6 +112,17 @@ class Fitted:
     def adjusts_scores(self) -> bool:
         """Whether dislikes or new items change scores after the model has given them."""
         return self.dislikes is not None or self.new_items is not None
+
+    def columns(
+        self, of: Callable[[NDArray[np.integer]], NDArray[Any]], items: NDArray[np.integer]
+    ) -> NDArray[Any]:
+        """Columns of a matrix that scores are linear in, of known items and of new ones.
+
+        Args:
+            of: From items to their columns.
+            items: The items wanted.
+        """
+        return of(items) if self.new_items is None else self.new_items.columns(of, items)
 
 
 class Recommender(Tunable, Lists):
@@ -238,10 +249,8 @@ class Recommender(Tunable, Lists):
             columns: Columns of the table about items; by default all that say what kind of item it is.
             settings: How far likeness reaches; `infrec.evaluation.cold_items.choose` chooses it.
         """
-        settings = settings or NewItemsSettings()
-        placed, names = Placed.of(self.log, columns, settings)
-        facts = {"items": len(placed.new), "columns": list(names), **settings.to_dict()}
-        about = {**self.about, "new_items": facts}
+        placed = Placed.of(self.log, columns, settings)
+        about = {**self.about, "new_items": placed.facts()}
         return self.with_fit(replace(self.fitted, about=about, new_items=placed))
 
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
@@ -301,13 +310,8 @@ class Recommender(Tunable, Lists):
         """A later fit with the dislikes of its log, and what is known about that beside its interactions."""
         facts = {name: self.about[name] for name in _OF_THE_LOG if name in self.about}
         model = self.with_fit(replace(fitted, about={**facts, **fitted.about}, dislikes=None, new_items=None))
-        if (placed := facts.get("new_items")) is not None:
-            try:
-                settings = NewItemsSettings(float(placed["length"]), float(placed["reg"]))
-                columns = [str(name) for name in placed["columns"]]
-            except (KeyError, TypeError, ValueError):
-                raise ArtifactError("the model does not tell its new items as infrec does.") from None
-            model = model.with_new_items(columns, settings)
+        if (placed := self.fitted.new_items) is not None:
+            model = model.with_new_items(placed.features, placed.settings)
         weight = getattr(fitted.settings, "dislikes", 0.0)
         return model.with_dislikes(weight, progress).fitted if weight not in (0.0, AUTO) else model.fitted
 

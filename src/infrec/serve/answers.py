@@ -195,7 +195,9 @@ def _reasons(
 ) -> list[dict[str, Any]]:
     """For each item its score, and what the history and the users contributed, largest first."""
     try:
-        parts = served.model.contributions(_stacked(served, [history]), items)  # type: ignore[attr-defined]
+        user = None if history.user is None else served.users[str(history.user)]
+        rows = _stacked(served, [history])
+        parts = served.model.contributions(rows, items, user)  # type: ignore[attr-defined]
     except InfrecError as failure:
         raise Problem(422, "invalid", str(failure)) from None
     ids, titles = served.catalogue.ids, served.catalogue.titles
