@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.evaluation import evaluate
-from infrec.evaluation.evaluate import memory_needed
+from infrec.evaluation.checks import memory_needed
 from infrec.models import PopRec
 from infrec.splits import Split, holdout
 
@@ -170,7 +170,7 @@ def test_weights_change_nothing_but_what_the_model_sees(split: Split) -> None:
 
 
 def test_the_seed_draws_the_negatives_and_nothing_else(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["infrec.evaluation.evaluate"], "NEGATIVES", 5)
+    monkeypatch.setattr(sys.modules["infrec.evaluation.tally"], "NEGATIVES", 5)
     model = Fixed(np.random.default_rng(4).random((120, 60)))
     one, again, other = (evaluate(model, split, seed=seed, intervals=False).metrics for seed in (1, 1, 2))
     assert one == again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -17,7 +18,7 @@ from infrec.data import Interactions
 from infrec.models import batches
 from infrec.models.batches import Batch, Log, PaddedSizes, Sizes
 from infrec.models.trainer import Step
-from infrec.paper.ader import BASE_WEIGHT, Memory, Rehearsal, UpdatedMVAE, adaptive_weight, share
+from infrec.paper.ader import BASE_WEIGHT, Memory, Rehearsal, Update, UpdatedMVAE, adaptive_weight, share
 from infrec.randomness import generator
 from infrec.splits import hide
 
@@ -48,23 +49,18 @@ def test_the_more_is_new_the_less_the_past_weighs(before: int, more: int, held: 
 
 
 # ---- the loss ----------------------------------------------------------------------------------------------
-def memory_of(log: Interactions, weight: float, before: int) -> Memory:
+def update_of(log: Interactions, weight: float, before: int) -> Update:
     """Exemplars: the first three users, whose items beyond `before` nobody knew."""
     known = np.arange(log.n_items) < before
     taught = np.where(known, np.arange(1.0, log.n_items + 1), 0.0) * np.ones((3, 1))
     taught /= taught.sum(axis=1, keepdims=True)
-    return Memory(
-        known=np.ones(log.n_items, bool),
-        exemplars=sp.csr_array(log.matrix[:3]),
-        taught=taught.astype(np.float32),
-        before=known,
-        weight=weight,
-    )
+    past = Memory(known, exemplars=sp.csr_array(log.matrix[:3]), taught=taught.astype(np.float32))
+    return Update(past, np.ones(log.n_items, bool), weight)
 
 
-def loss_of(log: Interactions, memory: Memory, **changes: np.ndarray) -> float:
+def loss_of(log: Interactions, update: Update, **changes: np.ndarray) -> float:
     """With all weights 0 but those that are given."""
-    program = UpdatedMVAE(latent=4, hidden=6).with_memory(memory).program(log)
+    program = UpdatedMVAE(latent=4, hidden=6).with_update(update).program(log)
     sizes, arrays = batches.on_device(log)
     params = {k: np.zeros_like(v) for k, v in program.start(sizes, log, generator(0, "x")).items()}
     for name, value in changes.items():
@@ -85,20 +81,20 @@ def test_the_loss_by_hand(small_log: Interactions) -> None:
     """Nothing learnt: each item is as likely as any other, of all 60 for new users, of 40 for exemplars."""
     per_user = small_log.n_interactions / small_log.n_users
     new, old = per_user * math.log(60), per_user * math.log(40)
-    assert loss_of(small_log, memory_of(small_log, 0.0, 40)) == pytest.approx(new, rel=1e-5)
-    assert loss_of(small_log, memory_of(small_log, math.inf, 40)) == pytest.approx(old, rel=1e-5)
-    assert loss_of(small_log, memory_of(small_log, 3.0, 40)) == pytest.approx((new + 3 * old) / 4, rel=1e-5)
+    assert loss_of(small_log, update_of(small_log, 0.0, 40)) == pytest.approx(new, rel=1e-5)
+    assert loss_of(small_log, update_of(small_log, math.inf, 40)) == pytest.approx(old, rel=1e-5)
+    assert loss_of(small_log, update_of(small_log, 3.0, 40)) == pytest.approx((new + 3 * old) / 4, rel=1e-5)
 
 
 def test_the_past_is_what_the_model_said(small_log: Interactions) -> None:
     """L_KD is least, the entropy of what was taught, where the model says just that."""
-    memory = memory_of(small_log, math.inf, 60)
-    assert memory.taught is not None
-    taught = memory.taught[0]
+    update = update_of(small_log, math.inf, 60)
+    assert update.past.taught is not None
+    taught = update.past.taught[0]
     entropy = -float((taught * np.log(taught)).sum()) * small_log.n_interactions / small_log.n_users
-    said = loss_of(small_log, memory, out_bias=np.log(taught))
+    said = loss_of(small_log, update, out_bias=np.log(taught))
     assert said == pytest.approx(entropy, rel=1e-4)
-    assert loss_of(small_log, memory) > said
+    assert loss_of(small_log, update) > said
 
 
 # ---- what it is for ----------------------------------------------------------------------------------------
@@ -106,9 +102,9 @@ ROOM = PaddedSizes(users=128, interactions=2048, batch=2048, longest=40)
 
 
 def trained(
-    log: Interactions, memory: Memory, epochs: int = 12
+    log: Interactions, update: Update, epochs: int = 12
 ) -> tuple[UpdatedMVAE, dict[str, np.ndarray], int]:
-    model = UpdatedMVAE(latent=8, hidden=32, epochs=epochs, rate=0.01).with_memory(memory)
+    model = UpdatedMVAE(latent=8, hidden=32, epochs=epochs, rate=0.01).with_update(update)
     training = model.training(log).run()
     return training.best, training.best_parameters, epochs * training.steps  # type: ignore[return-value]
 
@@ -125,21 +121,14 @@ def test_exemplars_keep_the_past(small_log: Interactions) -> None:
     first, second = (small_log.select_users(np.arange(at, at + 60)) for at in (0, 60))
     shown, hidden = hide(first, seed=1)
     items = np.ones(small_log.n_items, bool)
-    model, parameters, steps = trained(shown, Memory(known=items, room=ROOM))
+    model, parameters, steps = trained(shown, Update(Memory(items), items, room=ROOM))
     learnt = found(model, shown, hidden)
     exemplars = shown.matrix[::4]
-    past = Memory(
-        known=items,
-        start=parameters,
-        steps=steps,
-        exemplars=exemplars,
-        taught=model.probabilities(exemplars),
-        before=items,
-        weight=adaptive_weight(60, 60, exemplars.nnz, second.n_interactions),
-        room=ROOM,
-    )
-    replayed, _, _ = trained(second, past)
-    forgotten, _, _ = trained(second, Memory(known=items, start=parameters, steps=steps, room=ROOM))
+    forgetful = Memory(items, parameters, steps)
+    past = replace(forgetful, exemplars=exemplars, taught=model.probabilities(exemplars))
+    weight = adaptive_weight(60, 60, exemplars.nnz, second.n_interactions)
+    replayed, _, _ = trained(second, Update(past, items, weight, ROOM))
+    forgotten, _, _ = trained(second, Update(forgetful, items, room=ROOM))
     assert learnt > 0.5
     assert found(replayed, shown, hidden) > 0.85 * learnt
     assert found(forgotten, shown, hidden) < found(replayed, shown, hidden) - 0.1
@@ -148,9 +137,9 @@ def test_exemplars_keep_the_past(small_log: Interactions) -> None:
 def test_an_update_goes_on_from_what_was_learnt(small_log: Interactions) -> None:
     items = np.ones(small_log.n_items, bool)
     log = small_log.select_users(np.arange(60))
-    model, parameters, steps = trained(log, Memory(known=items, room=ROOM))
-    on = UpdatedMVAE(latent=8, hidden=32, epochs=12, rate=0.01).with_memory(
-        Memory(known=items, start=parameters, steps=steps, room=ROOM)
+    model, parameters, steps = trained(log, Update(Memory(items), items, room=ROOM))
+    on = UpdatedMVAE(latent=8, hidden=32, epochs=12, rate=0.01).with_update(
+        Update(Memory(items, parameters, steps), items, room=ROOM)
     )
     np.testing.assert_array_equal(on.training(log).model().score(log.matrix), model.score(log.matrix))
 
@@ -160,8 +149,7 @@ def test_items_never_seen_stay_untouched_and_come_last(small_log: Interactions) 
     known = np.arange(small_log.n_items) < 55
     dense = small_log.matrix.toarray()
     log = small_log.with_matrix(sp.csr_array(dense * known)).select_users(np.arange(60))
-    memory = Memory(known=known, room=ROOM)
-    model, parameters, _ = trained(log, memory, epochs=3)
+    model, parameters, _ = trained(log, Update(Memory(known), known, room=ROOM), epochs=3)
     begun = model.program(log).start(
         batches.on_device(log, room=ROOM)[0], log, generator(42, "start", "mvae")
     )

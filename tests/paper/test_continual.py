@@ -68,13 +68,13 @@ def test_an_item_and_a_user_that_come_late(dataset: str) -> None:
     assert [log.user_counts[loner] > 0 for log in logs] == [False, True, False]
     way = walk(dataset, "fine-tune")
     way.step()
-    assert not way.state.known[late]
+    assert not way.state.memory.known[late]
     assert way.state.measured[0]["period"] == 2 and way.state.measured[0]["unseen_percent"] > 0
     scores = way.model.score(timeline.active(logs[1]).matrix)
-    assert (scores[:, late] < scores[:, way.state.known].min(axis=1)).all()  # never recommended
-    before = way.state.parameters["out.bias"][late]
+    assert (scores[:, late] < scores[:, way.state.memory.known].min(axis=1)).all()  # never recommended
+    before = way.state.memory.parameters["out.bias"][late]
     way.step()
-    assert way.state.known[late] and way.state.parameters["out.bias"][late] != before
+    assert way.state.memory.known[late] and way.state.memory.parameters["out.bias"][late] != before
     assert way.state.measured[1]["unseen_percent"] == 0
     assert f"u{LONER}" in way.model.log.users.ids.to_pylist()
 
@@ -84,9 +84,9 @@ def test_both_kinds_of_exemplars_have_the_same_number_of_interactions(dataset: s
         way = walk(dataset, strategy)
         for _ in range(2):
             way.step()
-            assert way.state.exemplars is not None and way.state.taught is not None
-            assert way.state.exemplars.nnz == way.budget
-            assert way.state.taught.shape == way.state.exemplars.shape
+            assert way.state.memory.exemplars is not None and way.state.memory.taught is not None
+            assert way.state.memory.exemplars.nnz == way.budget
+            assert way.state.memory.taught.shape == way.state.memory.exemplars.shape
         if strategy == "distill-cf-data":  # no loss about the past: it is data
             assert [each["weight"] for each in way.state.measured] == [0.0, 0.0]
             continue
@@ -125,7 +125,7 @@ def test_joint_sees_everything_and_the_others_the_period(dataset: str) -> None:
         way.step()
         way.step()
         seen[strategy] = way.model.log.n_interactions
-        assert way.state.known[way.model.log.item_counts > 0].all()
+        assert way.state.memory.known[way.model.log.item_counts > 0].all()
     hidden = logs[1].n_interactions - seen["individual"]
     assert 0 < hidden < 0.25 * logs[1].n_interactions
     assert seen["joint"] == logs[0].n_interactions + logs[1].n_interactions - hidden

@@ -84,7 +84,7 @@ def ways(name: str, plan: Plan) -> dict[Way, Cell]:
     found: dict[Way, Cell] = {}
     for cell in paper.get(name).cells(plan):
         # Releases with ε and δ take their noise from the operating system: no two are alike. They are made
-        # of the train part alone, which `measure.distilled_summary` passes on.
+        # of the train part alone, which `summaries.distilled` passes on.
         if dict(cell.data.settings).get("noise_multiplier"):
             continue
         known = [fit for fit in cell.fits if fit.model in CHOOSING]
@@ -173,7 +173,9 @@ def test_an_update_does_not_see_the_period_that_it_is_measured_on(
         walk = continual_strategies.Walk(cell, (first, second, ahead), 60, Stopwatch(), silent)
         walk.step()
         walk.step()
-        ends.append((walk.state.parameters, walk.state.exemplars, walk.state.measured[-1]["metrics"]))
+        ends.append(
+            (walk.state.memory.parameters, walk.state.memory.exemplars, walk.state.measured[-1]["metrics"])
+        )
     (parameters, exemplars, metrics), (again, exemplars_again, others) = ends
     assert all((parameters[key] == again[key]).all() for key in parameters)
     assert (exemplars != exemplars_again).nnz == 0

@@ -13,10 +13,11 @@ import pytest
 from infrec import paper
 from infrec.paper import published, site
 from infrec.paper.cells import Data, pairs
+from infrec.paper.experiment import Findings
 from infrec.paper.records import FILE
 from infrec.paper.results import Results
 from infrec.report import figures, html
-from infrec.report.document import Claim, Figure, Findings, Panel, Point, Series
+from infrec.report.document import Claim, Figure, Panel, Point, Series
 from infrec.report.numbers import style_of
 from tests.paper.made import record, write
 

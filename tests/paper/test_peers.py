@@ -25,7 +25,7 @@ def two_groups() -> Interactions:
 @pytest.mark.parametrize("name", peers.NAMES)
 def test_a_history_says_which_half_is_liked(name: str, two_groups: Interactions) -> None:
     split = holdout(two_groups, seed=1)
-    model, tried = peers.fitted(name, split.train, split, 42)
+    model, tried = peers.Peer.best(name, split.train, split, 42)
     history = np.zeros((2, 20), np.float32)
     history[0, :3] = history[1, 10:13] = 1
     first, second = model.score(Interactions.from_csr(history).matrix)

@@ -63,10 +63,10 @@ def test_records_older_than_the_code_are_counted() -> None:
     old, same, other = (record("demo", "ease", 1.0) for _ in range(3))
     same["code"] = {"commit": "1" * 40, "source": now}
     other["code"] = {"commit": "2" * 40, "source": {**now, "models": "cc"}}
-    found = code.outdated([old, same, other], now)
+    found = code.Outdated.of([old, same, other], now)
     assert found == (3, 1, 1, ("models",))
     assert "1 were made by code that has changed since in models" in str(found)
-    assert str(code.outdated([same], now)) == ""
+    assert str(code.Outdated.of([same], now)) == ""
     assert code.makers([old, same, same]) == [
         "commit 11111111 (2 records)",
         "infrec 0.1.0, commit not noted (1 record)",

@@ -14,6 +14,7 @@ from infrec.paper.cells import Cell, Data, pairs
 from infrec.paper.experiment import Plan
 from infrec.paper.records import LOOK, Records
 from infrec.paper.results import Results
+from infrec.report.document import Value
 from tests.paper.made import record, write
 
 DEPTH = get("depth")
@@ -126,6 +127,23 @@ def test_coldness_is_that_of_the_settings_committed_last(tmp_path: Path) -> None
         write(tmp_path, "cold", made)
     (row,) = cold.bins(Results.at(tmp_path, "cold"), "users")["mf"]
     assert (row.value, row.seeds) == (40.0, 2)
+
+
+def test_models_may_have_been_measured_in_different_bins(tmp_path: Path) -> None:
+    for model, ranges in (("ease", [(1, 2), (3, 9)]), ("mf", [(1, 2), (3, 4), (5, 9)])):
+        bins = [{"low": a, "high": b, "size": 5, "interval": None, "value": 10.0 * b} for a, b in ranges]
+        write(tmp_path, "cold", record("ml-1m", model, 30.0, strata={"users": bins, "items": bins}))
+    results = Results.at(tmp_path, "cold")
+    rows = [row for row in get("cold").rows(results) if row["of"] == "users"]
+    assert [(row["model"], row["train_interactions"], row["value"]) for row in rows] == [
+        ("mf", [1, 2], 20.0), ("mf", [3, 4], 40.0), ("mf", [5, 9], 90.0),
+        ("ease", [1, 2], 20.0), ("ease", [3, 9], 90.0),
+    ]  # fmt: skip
+    table, _ = get("cold").findings(results).tables
+    assert table.head == ("model", "1–2 (5)", "3–4 (5)", "3–9 (5)", "5–9 (5)")
+    assert [[cell.value for cell in line[1:] if isinstance(cell, Value)] for line in table.rows] == [
+        [20.0, 40.0, None, 90.0], [20.0, None, 90.0, None],
+    ]  # fmt: skip
 
 
 # ---- names -------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from infrec.evaluation.fidelity import Card, Curve, Fidelity, Size, Which
+from infrec.evaluation.distributions import Curve, Size, Which
+from infrec.evaluation.fidelity import Card, Fidelity
 
 
 def fidelity(model: str, data: Which, hr: float, full: float) -> Fidelity:

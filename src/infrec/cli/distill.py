@@ -73,7 +73,7 @@ class MethodOptions(Settings):
     targets=Shown(help="learn what all others predict for a user, or the user's own items (leaks)"),
     hidden=Shown("SHARE", help="share of a user's items to hide and predict"),
     tau=Shown("T", help="τ: temperature"),
-    steps=Shown("N", help="maximum steps (default 200; 300 on a small log; `soft`: 150)"),
+    steps=Shown("N", help="maximum steps (default 200; 150 below 100 interactions a user, and of `soft`)"),
 )
 def distill(
     data: options.Data,

@@ -166,18 +166,17 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
     tables: list[Table] = []
     failed: list[dict[str, str]] = []
     older: dict[str, dict[str, Any]] = {}
-    now = code.stamp()["source"]
+    now = code.fingerprints(code.SOURCE)
     for experiment, outcome in begun:
         everything = Results.at(root, experiment.name)
         own = everything if outcome is None else Results(outcome.records, everything.others)
         rows += [{"experiment": experiment.name, **row} for row in experiment.rows(own)]
-        undecided = own.datasets() if quick else own.quick_datasets()
-        findings = experiment.findings(own).without_verdicts(undecided)
+        findings = experiment.findings(own, quick=quick)
         claims += findings.claims
         tables += findings.tables[:4]
         errors = [] if outcome is None else outcome.errors
         failed += [{"cell": cell.words, "error": error} for cell, error in errors]
-        if words := str(age := code.outdated(own.records, now)):
+        if words := str(age := code.Outdated.of(own.records, now)):
             older[experiment.name] = age._asdict()
             console.note(f"{experiment.name}: {words}.")
     document = {

@@ -14,6 +14,7 @@ import numpy as np
 
 from infrec import machine
 from infrec.evaluation.evaluate import Evaluation, compare, evaluate
+from infrec.evaluation.fidelity import versions
 from infrec.evaluation.strata import by_user_coldness
 from infrec.metrics.intervals import Interval
 from infrec.progress import Progress, Stopwatch, silent
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from infrec.splits import Split
 
 GROUPS = ("most popular", "popular", "middle", "rarer", "long tail")
+METRIC = "HR@10"  # of groups of users, and of who leads
 REASONS = 3
 
 
@@ -90,6 +92,12 @@ class Recommended:
     rest: float = 0.0
     baseline: float = 0.0
     held_out: bool = False
+
+    @property
+    def parts(self) -> list[tuple[str, float]]:
+        """The parts of the score by name."""
+        items = [(item.label, item.contribution) for item in self.items]
+        return [*items, ("the rest of the history", self.rest), ("without a history", self.baseline)]
 
 
 @dataclass(frozen=True)
@@ -176,13 +184,8 @@ def compare_models(
         leads=_leads(evaluations, seed),
         popularity_groups=tuple(zip(GROUPS, sizes, strict=True)),
         example=example,
-        facts={**(facts or {}), "device": machine.device(), **_versions()},
+        facts={**(facts or {}), "device": machine.device(), **versions()},
     )
-
-
-def _versions() -> dict[str, str]:
-    versions = machine.versions()
-    return {name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")}
 
 
 def popularity_groups(counts: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
@@ -199,7 +202,7 @@ def _record(
 ) -> ModelRecord:
     shown = np.bincount(group_of, weights=evaluation.exposure[10], minlength=len(GROUPS))
     strata = tuple(
-        Stratum(f"{s.label} items", s.size, {"HR@10": s.metrics["HR@10"]}, {"HR@10": s.intervals["HR@10"]})
+        Stratum(f"{s.label} items", s.size, {METRIC: s.metrics[METRIC]}, {METRIC: s.intervals[METRIC]})
         for s in by_user_coldness(evaluation)
     )
     return ModelRecord(
@@ -213,23 +216,23 @@ def _record(
     )
 
 
-def _leads(evaluations: dict[str, Evaluation], seed: int, metric: str = "HR@10") -> tuple[Lead, ...]:
+def _leads(evaluations: dict[str, Evaluation], seed: int) -> tuple[Lead, ...]:
     """The best model against the second best, user by user."""
     if len(evaluations) < 2:
         return ()
-    first, second = sorted(evaluations, key=lambda name: -evaluations[name].metrics[metric])[:2]
-    difference = compare(evaluations[first], evaluations[second], seed=seed)[metric]
-    return (Lead(first, second, metric, difference.value, difference.low, difference.high),)
+    first, second = sorted(evaluations, key=lambda name: -evaluations[name].metrics[METRIC])[:2]
+    difference = compare(evaluations[first], evaluations[second], seed=seed)[METRIC]
+    return (Lead(first, second, METRIC, difference.value, difference.low, difference.high),)
 
 
-def _example(model: Any, split: Split, size: int = 10, k: int = 5) -> Example:
-    """Recommendations with reasons for the first user of whom about `size` items are known."""
+def _example(model: Any, split: Split) -> Example:
+    """Recommendations with reasons for the first user of whom about ten items are known."""
     context = split.test_context
-    row = int(np.argmin(np.abs(np.diff(context.indptr) - size)))
+    row = int(np.argmin(np.abs(np.diff(context.indptr) - 10)))
     items = split.train.items
     history = items.take(context.indices[context.indptr[row] : context.indptr[row + 1]]).to_pylist()
     held_out = set(items.take(split.test.matrix[[row]].indices).to_pylist())
-    recommended = model.recommend(histories=[history], k=k)
+    recommended = model.recommend(histories=[history], k=5)
     title = _titles(model)
     return Example(
         user=str(split.train.users[row]),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
-from infrec import machine, metrics
+from infrec import metrics
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
+from infrec.evaluation.checks import BATCH_BYTES, check_memory, check_model
+from infrec.evaluation.tally import Scorer, Tally, scores_of
 from infrec.metrics.intervals import LEVEL, RESAMPLES, Interval, intervals_of, resampled_means
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -23,24 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.data.interactions import InteractionsLike
-    from infrec.kernels.scores_gpu import ScoresThere
 
 logger = logging.getLogger(__name__)
-NEGATIVES = 50
-_BATCH_BYTES = 64 << 20  # of float32 scores
-_USERS_COMPARED = 1 << 16  # at a time
-
-
-class Scorer(Protocol):
-    """All that an evaluation asks of a model."""
-
-    def score(self, histories: sp.csr_array, *, users: Any = None) -> Any:
-        """A score for every item, a row for each history.
-
-        Args:
-            histories: What is known of each user, users × items.
-            users: Ids of these users, for models that know them.
-        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +119,13 @@ def evaluate(
     """
     people = None
     if not isinstance(split, Split):
-        split = Split.of(_log_of(model), split)
+        log = getattr(model, "log", None)
+        if not isinstance(log, Interactions):
+            raise ConfigError(
+                f"a {type(model).__name__} knows no log that these interactions were held out of; expected a "
+                "Split."
+            )
+        split = Split.of(log, split)
         people = np.flatnonzero(split.test.user_counts)
     metrics.check_protocol(protocol)
     k = metrics.LENGTHS[protocol] if k is None else k
@@ -148,8 +138,7 @@ def evaluate(
             raise ConfigError(f"{name} is {number}; expected 1 or more.")
     if protocol == "graph":
         people = np.flatnonzero(split.test.user_counts)
-    _check_items(model, split)
-    _check_unseen(model, split)
+    check_model(model, split)
     able = split.train.n_users if people is None else len(people)
     sampled = sample_users is not None and sample_users < able
     if sampled:
@@ -159,13 +148,13 @@ def evaluate(
     n = split.train.n_users if people is None else len(people)
     check_memory(split, n)
     name = split.name + (f", {n:,} of {able:,} users (seed {seed})" if sampled else "")
-    tally = _Tally(split, name, people, protocol, lengths, seed)
-    step = batch or max(16, _BATCH_BYTES // (4 * split.train.n_items))
+    tally = Tally(split, name, people, protocol, lengths, seed)
+    step = batch or max(16, BATCH_BYTES // (4 * split.train.n_items))
     for start in range(0, n, step):
         stop = min(n, start + step)
         context = tally.train[start:stop].maximum(tally.val[start:stop])
         rows = np.arange(start, stop) if people is None else people[start:stop]
-        scores = _scores(model, context, split.train.users.take(rows), step)
+        scores = scores_of(model, context, split.train.users.take(rows), step)
         if scores.shape != (stop - start, split.train.n_items):
             raise ConfigError(
                 f"the model returned scores of shape {scores.shape}; expected {stop - start} users × "
@@ -174,7 +163,7 @@ def evaluate(
         tally.add(start, stop, scores, context)
         progress("evaluate", stop, n)
     logger.info("evaluated on %d users (%s, %s)", n, tally.name, protocol)
-    result = tally.evaluation()
+    result = Evaluation(**tally.figures())
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
 
 
@@ -226,230 +215,3 @@ def compare(
         name: Difference(float(value[at]), float(low[at]), float(high[at]), float(p[at]))
         for at, name in enumerate(names)
     }
-
-
-def _log_of(model: Scorer) -> Interactions:
-    """The log that the model was fitted on, which held-out interactions need beside them."""
-    log = getattr(model, "log", None)
-    if not isinstance(log, Interactions):
-        raise ConfigError(
-            f"a {type(model).__name__} knows no log that these interactions were held out of; expected a "
-            "Split."
-        )
-    return log
-
-
-def _check_items(model: Scorer, split: Split) -> None:
-    """Refuse a model over as many other items, or in another order; `score` refuses another number."""
-    own, items = getattr(getattr(model, "log", None), "items", None), split.train.items
-    if own is None or len(own) != len(items) or own == items:
-        return
-    if (own.positions(items.ids) != np.arange(len(items))).any():
-        raise DataError(
-            "the model was fitted over other items than the split's, or over the same in another order; "
-            "expected the same: fit it on data over the split's items (align_items() brings them in order)."
-        )
-
-
-def _check_unseen(model: Scorer, split: Split) -> None:
-    """Refuse a model whose log holds what is measured; warn where it holds a smaller part of it."""
-    log = getattr(model, "log", None)
-    if not isinstance(log, Interactions) or log.synthetic_users or log.matrix is split.train.matrix:
-        return
-    known, of = held_out_in(log, split)
-    if not known:
-        return
-    found = (
-        f"the model was fitted on {known:,} of {of:,} interactions that are held out for test: its figures "
-        "would say what it remembers, not what it foresees"
-    )
-    if 2 * known >= of:
-        raise DataError(f"{found}; fit it on the split's train part (split.train).")
-    warnings.warn(f"{found}.", stacklevel=3)
-
-
-def held_out_in(log: Interactions, split: Split) -> tuple[int, int]:
-    """How many interactions of the test part a log holds too, by the same user, and of how many.
-
-    Users whom the log does not know do not count, nor items that they have in train or validation as well.
-
-    Args:
-        log: The log that a model was fitted on.
-        split: The split whose test part is compared, over the same items.
-    """
-    if log.n_items != split.train.n_items:
-        return 0, 0
-    at = log.users.positions(split.train.users.ids)
-    rows, known, of = np.flatnonzero(at >= 0), 0, 0
-    for start in range(0, len(rows), _USERS_COMPARED):
-        some = rows[start : start + _USERS_COMPARED]
-        train, val, test = (part.matrix[some] != 0 for part in (split.train, split.val, split.test))
-        new = test > (train + val)
-        known += new.multiply(log.matrix[at[some]] != 0).nnz
-        of += new.nnz
-    return known, of
-
-
-@dataclass(frozen=True, eq=False)
-class _ScoresHere:
-    """Scores in main memory, with the questions of `kernels.scores_gpu.ScoresThere`."""
-
-    scores: NDArray[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.scores.shape
-
-    def top_k(self, k: int, exclude: sp.csr_array) -> NDArray[np.int64]:
-        return metrics.top_k(self.scores, k, exclude=exclude)
-
-    def at(self, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> NDArray[Any]:
-        return self.scores[rows, columns]
-
-    def user_auc(self, held_out: sp.csr_array, exclude: sp.csr_array) -> NDArray[np.float64]:
-        return metrics.user_auc(self.scores, held_out, exclude)
-
-
-def _scores(model: Scorer, histories: sp.csr_array, users: Any, size: int) -> _ScoresHere | ScoresThere:
-    """Scores where the model has them: a model on an accelerator leaves them there."""
-    score_there = getattr(model, "score_there", None)
-    there = None if score_there is None else score_there(histories, size)
-    return _ScoresHere(np.asarray(model.score(histories, users=users))) if there is None else there
-
-
-class _Tally:
-    """Sums and per-user figures that are kept of each batch after its scores are gone."""
-
-    def __init__(
-        self,
-        split: Split,
-        name: str,
-        people: NDArray[np.integer] | None,
-        protocol: str,
-        k: tuple[int, ...],
-        seed: int,
-    ) -> None:
-        n_items = split.train.n_items
-        self.split, self.name, self.protocol, self.k = split, name, protocol, k
-        self.item_counts = split.train.item_counts
-        self.weights = metrics.inverse_propensity(self.item_counts)
-        parts = (part.matrix for part in (split.train, split.val, split.test))
-        self.train, self.val, self.held_out = (part if people is None else part[people] for part in parts)
-        self.n = self.train.shape[0]
-        kinds = (metrics.HIT_RATE[protocol], "NDCG", "PSP", "novelty", "popularity")
-        self.per_user = {f"{kind}@{length}": np.zeros(self.n) for kind in kinds for length in k}
-        self.exposure = {length: np.zeros(n_items, np.int64) for length in k}
-        self.item_hits = {length: np.zeros(n_items, np.int64) for length in k}
-        self.user_auc = np.zeros(self.n)
-        self.pooled = protocol == "paper-code"
-        self.negatives = metrics.Negatives(self.train, self.held_out, NEGATIVES, seed=seed)
-        self.n_negatives = np.zeros(self.n, np.int32)
-        self.said, self.disliked = _dislikes(split, people)
-        if self.disliked is not None:
-            self.per_user |= {f"disliked@{length}": np.zeros(self.n) for length in k}
-        self.positive_scores: list[NDArray[Any]] = []
-        self.negative_scores: list[NDArray[Any]] = []
-
-    def add(self, start: int, stop: int, scores: _ScoresHere | ScoresThere, context: sp.csr_array) -> None:
-        held_out, users = self.held_out[start:stop], slice(start, stop)
-        seen = context if self.said is None else sp.csr_array(context + self.said[start:stop])
-        top = scores.top_k(max(self.k), seen)
-        values = metrics.ranking_metrics(top, held_out, self.weights, k=self.k, protocol=self.protocol)
-        values = {name: 100.0 * value for name, value in values.items()}
-        hit_items = np.where(metrics.hits(top, held_out), top, -1)
-        for length in self.k:
-            listed = top[:, :length]
-            values[f"novelty@{length}"] = metrics.novelty(listed, self.item_counts, self.split.train.n_users)
-            values[f"popularity@{length}"] = metrics.popularity(listed, self.item_counts)
-            if self.disliked is not None:
-                values[f"disliked@{length}"] = metrics.hits(listed, self.disliked[start:stop]).sum(axis=1)
-            self.exposure[length] += metrics.exposure(listed, len(self.item_counts))
-            self.item_hits[length] += metrics.exposure(hit_items[:, :length], len(self.item_counts))
-        for name, value in values.items():
-            self.per_user[name][users] = value
-        if not self.pooled:
-            self.user_auc[users] = scores.user_auc(held_out, context)
-            return
-        row = np.repeat(np.arange(stop - start), np.diff(held_out.indptr))
-        self.positive_scores.append(scores.at(row, held_out.indices))
-        drawn = self.negatives.of(start, stop)
-        of, place = np.nonzero(drawn >= 0)
-        self.n_negatives[users] = np.count_nonzero(drawn >= 0, axis=1)
-        self.negative_scores.append(scores.at(of, drawn[of, place]))
-
-    def evaluation(self) -> Evaluation:
-        contributions = None
-        per_user = self.per_user
-        if not self.pooled:
-            auc, per_user = float(self.user_auc.mean()), {"AUC": self.user_auc, **per_user}
-        else:
-            everybody = np.arange(self.n, dtype=np.int32)
-            auc, contributions = metrics.pooled_auc_by_user(
-                np.concatenate(self.positive_scores),
-                np.repeat(everybody, np.diff(self.held_out.indptr)),
-                np.concatenate(self.negative_scores),
-                np.repeat(everybody, self.n_negatives),
-                self.n,
-            )
-        numbers = {"AUC": auc} | {
-            name: float(value.mean()) for name, value in per_user.items() if name != "AUC"
-        }
-        for length, exposed in self.exposure.items():
-            numbers[f"coverage@{length}"] = 100.0 * metrics.coverage(exposed)
-            numbers[f"gini@{length}"] = metrics.gini(exposed)
-        return Evaluation(
-            protocol=self.protocol,
-            split=self.name,
-            n_users=self.n,
-            population=self.split.train.n_users,
-            k=self.k,
-            metrics=numbers,
-            per_user=per_user,
-            user_counts=np.diff(self.train.indptr).astype(np.int64),
-            item_counts=self.item_counts,
-            exposure=self.exposure,
-            item_hits=self.item_hits,
-            item_held_out=np.bincount(self.held_out.indices, minlength=len(self.item_counts)),
-            auc_contributions=contributions,
-        )
-
-
-def _dislikes(
-    split: Split, people: NDArray[np.integer] | None
-) -> tuple[sp.csr_array | None, sp.csr_array | None]:
-    """Known dislikes, which are in no list, and those held out for test; None where there are none."""
-    parts = [part.dislikes for part in (split.train, split.val, split.test)]
-    if parts[2] is None or not parts[2].n_interactions:
-        return None, None
-    nothing = sp.csr_array(split.train.matrix.shape, dtype=np.float32)
-    train, val, test = (nothing if one is None else one.matrix for one in parts)
-    rows = slice(None) if people is None else people
-    return sp.csr_array(train + val)[rows], test[rows]
-
-
-def check_memory(split: Split, users: int) -> None:
-    """Refuse to measure so many users of a split where that would not fit in memory.
-
-    Args:
-        split: The split whose test part is measured.
-        users: How many of its users.
-    """
-    machine.require_memory(
-        memory_needed(users, split.train.n_items, split.test.n_interactions * users // split.train.n_users),
-        f"an evaluation of {users:,} users",
-        "measure on a sample of them (sample_users; `--sample-users 100000`)",
-    )
-
-
-def memory_needed(users: int, items: int, held_out: int, *, batch: int = 64 << 20) -> int:
-    """Bytes of an evaluation beside the data and the model.
-
-    Always: 14 numbers for each user and the scores that the pooled AUC compares (50 negatives and the
-    held-out items of each user). At the worst, either a batch of scores with its copies while the negatives
-    of a block of users are drawn, or at the end the AUC's sorted copy, the scores' users and a chunk's ranks.
-    """
-    compared = held_out + 50 * users
-    negatives = 8 * 50 * min(users, 1 << 18)
-    drawing = 3 * max(batch, 4 * 16 * items) + 4 * negatives
-    comparing = negatives + 8 * compared + 36 * min(compared, 1 << 22)
-    return 14 * 8 * users + 4 * compared + max(drawing, comparing)

@@ -8,43 +8,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from infrec import machine
 from infrec.data import Summary
 from infrec.errors import InfrecError
+from infrec.evaluation.distributions import Curve, Size, Which, likeness, picture
 from infrec.evaluation.evaluate import evaluate
 from infrec.metrics.intervals import Interval
 from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from infrec.data import Interactions
     from infrec.models import Recommender
     from infrec.splits import Split
 
 MODELS = ("infinite-ae", "ease")
 METRICS = ("HR@10", "HR@100", "NDCG@10")
-CURVE_POINTS = 48
-PICTURE = (210, 415)  # most users and items it shows: two pixels for a cell of a full-width page
 ELSEWHERE = ("mode", "start", "seed", "users", "steps")  # settings that have a place of their own on the card
 SEEN = "; with ε and δ all interactions went into the noisy sums, the test part's too"
-
-
-# The train part; what was distilled of it; that as centres of a fit on the train part; random users.
-Which = Literal["full", "summary", "finished", "random"]
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much a dataset is. `bytes`: its interactions as Parquet."""
-
-    users: int
-    interactions: int
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -60,15 +42,6 @@ class Fidelity:
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     share: Mapping[str, float] = field(default_factory=dict)
     selected: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A distribution of one dataset, largest first: points (share of items or users, value), and figures."""
-
-    data: Which
-    points: Sequence[tuple[float, float]]
-    facts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,15 +107,11 @@ class Card:
                 "summary": Size(**record["summary"]),
                 "random": None if random is None else Size(**random),
                 "fidelity": tuple(Fidelity(**each) for each in record["fidelity"]),
-                "popularity": tuple(_curve(each) for each in record["popularity"]),
-                "activity": tuple(_curve(each) for each in record["activity"]),
+                "popularity": tuple(Curve.from_dict(each) for each in record["popularity"]),
+                "activity": tuple(Curve.from_dict(each) for each in record["activity"]),
                 "picture": tuple(record["picture"]),
             }
         )
-
-
-def _curve(record: Mapping[str, Any]) -> Curve:
-    return Curve(**{**record, "points": tuple((x, y) for x, y in record["points"])})
 
 
 # ---- measuring --------------------------------------------------------------------------------------------
@@ -182,20 +151,15 @@ def card_of(
             seed=seed,
             progress=progress,
         )
-    versions = machine.versions()
     logs: dict[Which, Interactions] = {"full": train, "summary": summary, "random": random}
     return Card(
         dataset=dataset,
         items=train.n_items,
-        mode=about["mode"],
-        start=about["start"],
+        **{name: about[name] for name in ("mode", "start", "seed", "steps", "best_step")},
         discrete=summary.discrete,
-        seed=about["seed"],
-        steps=about["steps"],
-        best_step=about["best_step"],
-        full=size(train),
-        summary=size(summary),
-        random=size(random),
+        full=Size.of(train),
+        summary=Size.of(summary),
+        random=Size.of(random),
         settings={
             name: value
             for name, value in about["settings"].items()
@@ -203,19 +167,25 @@ def card_of(
         },
         seconds={"distilling": about["seconds"], **watch.seconds},
         fidelity=measurements,
-        popularity=tuple(popularity(each, which) for which, each in logs.items()),
-        activity=tuple(activity(each, which) for which, each in logs.items()),
+        popularity=tuple(Curve.of_popularity(each, which) for which, each in logs.items()),
+        activity=tuple(Curve.of_activity(each, which) for which, each in logs.items()),
         likeness=likeness(summary, train),
         picture=picture(summary, train),
         facts={
             "split": split.name + SEEN if guarantee is not None and split.name != "own" else split.name,
             "protocol": "paper-code",
             "device": str(about.get("device", machine.device())),
-            **{name: str(versions[name]) for name in ("infrec", "python", "jax", "numpy")},
+            **versions(),
         },
         guarantee=guarantee,
         size_reason=about.get("size_reason", ""),
     )
+
+
+def versions() -> dict[str, str]:
+    """The libraries that decide a figure, for the small print."""
+    known = machine.versions()
+    return {name: str(known[name]) for name in ("infrec", "python", "jax", "numpy")}
 
 
 def measure(
@@ -268,86 +238,3 @@ def measure(
             )
             del fitted
     return tuple(measurements)
-
-
-# ---- what a dataset looks like ---------------------------------------------------------------------------
-def size(log: Interactions) -> Size:
-    """Users, interactions, and the bytes of the interactions as a summary's Parquet file."""
-    return Size(log.n_users, log.n_interactions, Summary.of(log).bytes)
-
-
-def popularity(log: Interactions, which: Which) -> Curve:
-    """In what share of users' histories items stand, the most popular first (in percent)."""
-    held = np.sort(_amounts(log, axis=0))[::-1]
-    total = max(float(held.sum()), 1e-12)
-    upto = np.cumsum(held)
-    facts = {
-        "items that anybody has (%)": 100 * float((held > 0).mean()),
-        "users who have the most popular item (%)": 100 * float(held[0]) / log.n_users,
-        **{
-            f"interactions with the top {share} % of items (%)": 100 * float(upto[_last(share, held)]) / total
-            for share in (1, 10, 50)
-        },
-    }
-    return Curve(which, _points(100 * held / log.n_users), facts)
-
-
-def activity(log: Interactions, which: Which) -> Curve:
-    """How many interactions a user has, the most active first."""
-    per_user = np.sort(_amounts(log, axis=1))[::-1]
-    facts = {
-        "most": float(per_user[0]),
-        "a tenth has more than": float(np.quantile(per_user, 0.9)),
-        "median": float(np.median(per_user)),
-        "a tenth has fewer than": float(np.quantile(per_user, 0.1)),
-        "fewest": float(per_user[-1]),
-        "mean": float(per_user.mean()),
-    }
-    return Curve(which, _points(per_user), facts)
-
-
-def _amounts(log: Interactions, axis: int) -> NDArray[np.float64]:
-    """Interactions by item (0) or user (1): their number or, where most items have some weight, its sum."""
-    matrix = log.matrix
-    if 2 * matrix.nnz <= matrix.shape[0] * matrix.shape[1]:
-        matrix = matrix.astype(bool).astype(np.float64)
-    return np.asarray(matrix.sum(axis=axis), np.float64).ravel()
-
-
-def _last(percent: int, values: NDArray[np.float64]) -> int:
-    return max(1, round(len(values) * percent / 100)) - 1
-
-
-def _points(values: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
-    """A few points of a sorted array, evenly spaced on a logarithmic axis."""
-    ranks = np.unique(np.geomspace(1, len(values), CURVE_POINTS).round().astype(int))
-    return tuple((float(rank / len(values)), float(values[rank - 1])) for rank in ranks)
-
-
-def likeness(summary: Interactions, train: Interactions) -> float | None:
-    """Rank correlation of the items' popularity in the two; None where one of them has no order."""
-    ranks = [_ranks(np.asarray(log.matrix.sum(axis=0)).ravel()) for log in (summary, train)]
-    if min(float(r.std()) for r in ranks) == 0.0:
-        return None
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-
-
-def _ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Equal values share the mean of their ranks."""
-    _, group, count = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[group]
-
-
-def picture(summary: Interactions, train: Interactions) -> tuple[str, ...]:
-    """Synthetic users × most popular items as rows of hexadecimal digits; like users stand together."""
-    columns = np.argsort(-train.item_counts, kind="stable")[: PICTURE[1]]
-    cells = summary.matrix[:, columns].toarray().astype(np.float64)
-    centred = cells - cells.mean(axis=0)
-    # The direction in which users differ most orders them; its sign is free, so the fullest end comes last.
-    along = np.linalg.svd(centred, full_matrices=False)[0][:, 0]
-    if cells[np.argmax(along)].sum() < cells[np.argmin(along)].sum():
-        along = -along
-    order = np.argsort(along, kind="stable")
-    shown = np.linspace(0, len(order) - 1, min(len(order), PICTURE[0])).round().astype(int)
-    levels = np.ceil(15 * np.clip(cells[order[shown]] / cells.max(), 0.0, 1.0)).astype(int)
-    return tuple("".join(f"{level:x}" for level in row) for row in levels)

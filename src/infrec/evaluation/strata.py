@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from infrec.evaluation.evaluate import Evaluation
+
+Measured = tuple[dict[str, float], dict[str, Interval]]
 
 
 @dataclass(frozen=True)
@@ -50,22 +53,12 @@ def by_user_coldness(evaluation: Evaluation, bins: int = 5, *, seed: int = 42) -
         bins: How many bins.
         seed: Seed of the intervals.
     """
-    counts, bin_of = evaluation.user_counts, _bins(evaluation.user_counts, bins)
-    out = []
-    for number in range(int(bin_of.max(initial=-1)) + 1):
-        inside = bin_of == number
+
+    def of(inside: NDArray[np.bool_]) -> Measured:
         values = {name: value[inside] for name, value in evaluation.per_user.items()}
-        metrics = {name: float(value.mean()) for name, value in values.items()}
-        out.append(
-            Stratum(
-                int(counts[inside].min()),
-                int(counts[inside].max()),
-                int(inside.sum()),
-                metrics,
-                intervals_of(values, seed=seed),
-            )
-        )
-    return out
+        return {name: float(value.mean()) for name, value in values.items()}, intervals_of(values, seed=seed)
+
+    return _strata(evaluation.user_counts, bins, of)
 
 
 def by_item_coldness(evaluation: Evaluation, bins: int = 5) -> list[Stratum]:
@@ -79,18 +72,27 @@ def by_item_coldness(evaluation: Evaluation, bins: int = 5) -> list[Stratum]:
         bins: How many bins.
     """
     at = np.flatnonzero(evaluation.item_held_out)
-    counts, held = evaluation.item_counts[at], evaluation.item_held_out[at]
+    held, hits = evaluation.item_held_out[at], {k: n[at] for k, n in evaluation.item_hits.items()}
+
+    def of(inside: NDArray[np.bool_]) -> Measured:
+        return {
+            f"found@{k}": float(100.0 * n[inside].sum() / held[inside].sum()) for k, n in hits.items()
+        }, {}
+
+    return _strata(evaluation.item_counts[at], bins, of)
+
+
+def _strata(
+    counts: NDArray[np.int64], bins: int, of: Callable[[NDArray[np.bool_]], Measured]
+) -> list[Stratum]:
+    """The bins of these counts. of: metrics and intervals of those inside one."""
     bin_of = _bins(counts, bins)
-    out = []
+    strata = []
     for number in range(int(bin_of.max(initial=-1)) + 1):
         inside = bin_of == number
-        metrics = {
-            f"found@{k}": float(100.0 * evaluation.item_hits[k][at][inside].sum() / held[inside].sum())
-            for k in evaluation.k
-        }
         low, high = int(counts[inside].min()), int(counts[inside].max())
-        out.append(Stratum(low, high, int(inside.sum()), metrics, {}))
-    return out
+        strata.append(Stratum(low, high, int(inside.sum()), *of(inside)))
+    return strata
 
 
 def _bins(counts: NDArray[np.int64], bins: int) -> NDArray[np.int64]:

@@ -205,7 +205,7 @@ def nystrom_fit(
 
     Always: the centres' factor and the two sums in float64, of this process's share of the items, the factor
     again in the fit's own precision. In the pass: a block's kernel and its product, what is exchanged at a
-    time, and `stored` interactions as they are read. In the solve: the system and two blocks of columns in
+    time, and `stored` interactions as they are read. In the solve: the system and a block of columns in
     float64, `alphas` dual matrices, and the `kept` kernel rows of validation users. In the end, with several
     processes: α of all items.
     """
@@ -214,7 +214,7 @@ def nystrom_fit(
     block = min(block, rows or block)
     one_pass = itemsize * (square + block * centres) + 40 * stored
     one_pass += several * 4 * itemsize * centres * min(items, 1024)
-    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
+    solve = 8 * ((1 + several) * square + min(own, 2048 * centres))
     solve += itemsize * (alphas * own + kept * centres)
     last = several * itemsize * (own + centres * items)
     return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + several * _RUNTIME

@@ -28,7 +28,7 @@ Protocol = Literal["paper-code", "textbook", "graph"]
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 HIT_RATE: dict[str, str] = {"paper-code": "HR", "textbook": "HR", "graph": "Recall"}
 LENGTHS: dict[str, tuple[int, ...]] = {"paper-code": (10, 100), "textbook": (10, 100), "graph": (20,)}
-A, B = 0.55, 1.5  # the paper's constants of the propensity model
+A, B = 0.55, 1.5  # the paper's constants of the propensity model (Jain et al., 2016)
 
 
 def check_protocol(protocol: str) -> None:
@@ -59,7 +59,7 @@ def ranking_metrics(
         protocol: `paper-code`, `textbook` or `graph`.
     """
     check_protocol(protocol)
-    hit_rate, gain, scored_precision = _DEFINITIONS[protocol]
+    hit_rate, gain, published = _DEFINITIONS[protocol]
     held = np.diff(held_out.indptr)
     hit = hits(top, held_out)
     out: dict[str, NDArray[np.float64]] = {}
@@ -68,7 +68,8 @@ def ranking_metrics(
             raise ConfigError(f"the lists hold {top.shape[1]} items; expected at least k = {length}.")
         out[f"{HIT_RATE[protocol]}@{length}"] = hit_rate(hit[:, :length], held)
         out[f"NDCG@{length}"] = gain(hit[:, :length], held)
-        out[f"PSP@{length}"] = scored_precision(top[:, :length], hit[:, :length], held_out, weights)
+        lists = top[:, :length], hit[:, :length]
+        out[f"PSP@{length}"] = propensity_scored_precision(*lists, held_out, weights, published=published)
     return out
 
 
@@ -116,10 +117,8 @@ def ndcg(hit: NDArray[np.bool_], held: NDArray[np.integer]) -> NDArray[np.float6
     return _dcg(hit) / _ideal(np.maximum(held, 1))
 
 
-def inverse_propensity(
-    item_counts: NDArray[np.integer], *, a: float = A, b: float = B
-) -> NDArray[np.float64]:
-    """The weight of each item: w_i = 1 + C (n_i + b)^(−a), C = (ln N − 1)(b + 1)^a.
+def inverse_propensity(item_counts: NDArray[np.integer]) -> NDArray[np.float64]:
+    """The weight of each item: w_i = 1 + C (n_i + B)^(−A), C = (ln N − 1)(B + 1)^A.
 
     The paper's appendix writes it as 1/φ(i),
     with frequencies "in the dataset"; its code, and so both protocols here, count train. C is never below 0
@@ -127,51 +126,44 @@ def inverse_propensity(
 
     Args:
         item_counts: n_i: in how many train histories each item stands; N = Σ n_i.
-        a, b: The two constants of the propensity model (Jain et al., 2016).
     """
     total = max(1.0, float(np.sum(item_counts)))
-    c = max(0.0, np.log(total) - 1.0) * (b + 1.0) ** a
-    return 1.0 + c * (np.asarray(item_counts, np.float64) + b) ** -a
-
-
-def propensity_scored_precision_as_published(
-    top: NDArray[np.integer], hit: NDArray[np.bool_], held_out: sp.csr_array, weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The published "PSP@k": (Σ_{hits} w_i / m) / (Σ of the m largest w_i over T), m = min(|T|, k).
-
-    Only the numerator is divided by m, so that a perfect list scores 1/m and not 1.
-
-    Args:
-        top: Lists of item columns from `top_k`, [n, k].
-        hit: Whether each recommended item was held out, from `hits`.
-        held_out: The items of T, CSR [n, items].
-        weights: w_i, from `inverse_propensity`.
-    """
-    m = np.minimum(np.diff(held_out.indptr), top.shape[1])
-    best = _sum_of_largest(held_out, weights, m)
-    return _gain(top, hit, weights) / np.maximum(m, 1) / np.where(m > 0, best, 1.0)
+    c = max(0.0, np.log(total) - 1.0) * (B + 1.0) ** A
+    return 1.0 + c * (np.asarray(item_counts, np.float64) + B) ** -A
 
 
 def propensity_scored_precision(
-    top: NDArray[np.integer], hit: NDArray[np.bool_], held_out: sp.csr_array, weights: NDArray[np.float64]
+    top: NDArray[np.integer],
+    hit: NDArray[np.bool_],
+    held_out: sp.csr_array,
+    weights: NDArray[np.float64],
+    *,
+    published: bool,
 ) -> NDArray[np.float64]:
-    """PSP@k as the paper's appendix on metrics writes it: (Σ_{hits} w_i / k) / (Σ_{i ∈ T} w_i).
+    """PSP@k, as published or as the paper's appendix on metrics writes it.
+
+    Published: (Σ_{hits} w_i / m) / (Σ of the m largest w_i over T), m = min(|T|, k). Only the numerator is
+    divided by m, so that a perfect list scores 1/m and not 1. Appendix: (Σ_{hits} w_i / k) / (Σ_{i ∈ T} w_i).
 
     Args:
         top: Lists of item columns from `top_k`, [n, k].
         hit: Whether each recommended item was held out, from `hits`.
         held_out: The items of T, CSR [n, items].
         weights: w_i, from `inverse_propensity`.
+        published: Which of the two.
     """
-    held = np.diff(held_out.indptr)
-    best = _sum_of_largest(held_out, weights, held)
-    return _gain(top, hit, weights) / top.shape[1] / np.where(held > 0, best, 1.0)
+    held, k = np.diff(held_out.indptr), top.shape[1]
+    m = np.minimum(held, k)
+    best = _sum_of_largest(held_out, weights, m if published else held)
+    gain = _gain(top, hit, weights) / (np.maximum(m, 1) if published else k)
+    return gain / np.where(held > 0, best, 1.0)
 
 
-_DEFINITIONS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "paper-code": (truncated_recall, truncated_ndcg, propensity_scored_precision_as_published),
-    "textbook": (recall, ndcg, propensity_scored_precision),
-    "graph": (recall, truncated_ndcg, propensity_scored_precision),
+# protocol → hit rate, NDCG, whether PSP is the published one
+_DEFINITIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], bool]] = {
+    "paper-code": (truncated_recall, truncated_ndcg, True),
+    "textbook": (recall, ndcg, False),
+    "graph": (recall, truncated_ndcg, False),
 }
 
 

@@ -48,17 +48,16 @@ def resampled_means(
 
 
 def bootstrap(
-    values: NDArray[np.float64], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 42
+    values: NDArray[np.float64], *, resamples: int = RESAMPLES, seed: int = 42
 ) -> NDArray[np.float64]:
-    """The interval of the mean of each column of `values` [n, m]: [2, m], low and high.
+    """The 95 % interval of the mean of each column of `values` [n, m]: [2, m], low and high.
 
     Args:
         values: One row per user, one column per metric.
         resamples: How often users are drawn again.
-        level: How much the interval covers, in 0…1.
         seed: Seed of the draws.
     """
-    outside = (1.0 - level) / 2.0
+    outside = (1.0 - LEVEL) / 2.0
     if len(values) > MANY:
         error = NormalDist().inv_cdf(1.0 - outside) * values.std(axis=0) / len(values) ** 0.5
         return values.mean(axis=0) + np.array([-1.0, 1.0])[:, None] * error
@@ -66,13 +65,11 @@ def bootstrap(
     return np.quantile(means, [outside, 1.0 - outside], axis=0)
 
 
-def intervals_of(
-    contributions: dict[str, NDArray[np.float64]], *, resamples: int = RESAMPLES, seed: int = 42
-) -> dict[str, Interval]:
+def intervals_of(contributions: dict[str, NDArray[np.float64]], *, seed: int = 42) -> dict[str, Interval]:
     """The interval of each metric from the per-user values that it is the mean of."""
     if not contributions:
         return {}
-    low, high = bootstrap(np.stack(list(contributions.values()), axis=1), resamples=resamples, seed=seed)
+    low, high = bootstrap(np.stack(list(contributions.values()), axis=1), seed=seed)
     out = {name: (float(low[at]), float(high[at])) for at, name in enumerate(contributions)}
     if "AUC" in out:  # pseudo-values are not confined to 0…1
         out["AUC"] = (max(0.0, out["AUC"][0]), min(1.0, out["AUC"][1]))

@@ -35,13 +35,14 @@ from infrec.data.change import Change
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge, scores_gpu
+from infrec.kernels.attribution import Contributions, attribute
 from infrec.kernels.collectives import Team
 from infrec.kernels.resident import FactoredMatrix, ResidentMatrix
 from infrec.kernels.scores_gpu import KernelScorer
 from infrec.models import dislikes, dual, infinite_ae_update
 from infrec.models.base import Fitted, State
 from infrec.models.centres import choose
-from infrec.models.explanation import Contributions, Explainable, contributions
+from infrec.models.explanation import Explainable
 from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES
 from infrec.settings import AUTO, Auto, Settings, setting
@@ -415,8 +416,17 @@ class InfiniteAE(Explainable):
         """The sum of each item's weights, over the log that was fitted."""
         return super().popularity if self.state.popularity is None else self.state.popularity
 
-    def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        return contributions(self, history, items)
+    def contributions(
+        self, history: sp.csr_array, items: NDArray[np.integer], user: int | None = None
+    ) -> Contributions:
+        fitted, said = self.fitted, self.fitted.dislikes
+        own = fitted.columns(self._alpha.columns, items)
+        parts = attribute(self.settings.kernel, self.centres.matrix, own, history)
+        if said is None:
+            return parts
+        lowered = said.contributions(history, fitted.columns(lambda at: said.alpha[:, at], items), user)
+        same_users = self.centres.n_users == self.log.n_users == len(said.users)
+        return parts.less(lowered, float(self.settings.dislikes), same_users=same_users)
 
     # ---- disk ----------------------------------------------------------------------------------------------
     def _arrays(self) -> dict[str, NDArray[Any]]:

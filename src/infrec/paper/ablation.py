@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Judged, Plan, claimed, unusual
 from infrec.paper.records import Record
-from infrec.paper.results import HR, Results, Row, Rows, data_of, value
-from infrec.paper.verdicts import Answer, Estimate, alike, every, margin, over_seeds, some
-from infrec.report.document import Figure, Panel, Point, Series, Table, Value
+from infrec.paper.results import HR, Results, series, value
+from infrec.paper.rows import Row, Rows, data_of
+from infrec.paper.verdicts import Answer, Estimate, Untestable, alike, every, margin, over_seeds, some
+from infrec.report.document import Figure, Panel, Point, Table, Value
 
 USERS = 500
 SHARP = 0.7  # τ at which a Gumbel summary is nearly discrete, so that γ and λ₂ have something to decide
@@ -26,40 +27,37 @@ TENTH = log(1.1)
 Variant = tuple[str, str, Mapping[str, Any]]  # study, what is varied, settings
 
 
-def variants(quick: bool) -> list[Variant]:
+def variants(quick: bool) -> Iterator[Variant]:
     """Every distillation of the grid. Several studies may name the same one: it is run once."""
-    fixed = (5.0,) if quick else (0.001, 0.1, 1.0, 5.0)
-    draws = (50, 200) if quick else (50, 100, 200, 500)
-    penalties = (0.0, 10.0) if quick else (0.0, 0.001, 1.0, 10.0, 100.0)
-    hidden = (0.0, 0.5) if quick else HIDDEN
     published: dict[str, Any] = {"mode": "published"}
-    out: list[Variant] = [("λ", "on the fly", published)]
-    out += [
-        ("λ", f"fixed {reg:g}", {**published, "rechoose": False, "reg": reg, "reg_grid": (reg,)})
-        for reg in fixed
-    ]
     sharp = {**published, "tau": SHARP}
-    out += [("γ", f"{count}", {**sharp, "draws": count}) for count in draws]
-    out += [("λ₂", f"{weight:g}", {**sharp, "l1": weight}) for weight in penalties]
-    out += [
-        ("relaxation", f"Gumbel, τ={tau:g}", {**published, "tau": tau})
-        for tau in ((SHARP, 10.0) if quick else (0.3, 0.5, SHARP, 5.0, 10.0))
-    ]
-    out += [("relaxation", "top-k", {}), ("relaxation", "soft, no noise", {"mode": "soft"})]
-    out += [("hidden", f"Gumbel, τ={SHARP:g}, {share:g}", {**sharp, "hidden": share}) for share in hidden]
+    hidden = (0.0, 0.5) if quick else HIDDEN
+    yield "λ", "on the fly", published
+    for reg in (5.0,) if quick else (0.001, 0.1, 1.0, 5.0):
+        yield "λ", f"fixed {reg:g}", {**published, "rechoose": False, "reg": reg, "reg_grid": (reg,)}
+    for count in (50, 200) if quick else (50, 100, 200, 500):
+        yield "γ", f"{count}", {**sharp, "draws": count}
+    for weight in (0.0, 10.0) if quick else (0.0, 0.001, 1.0, 10.0, 100.0):
+        yield "λ₂", f"{weight:g}", {**sharp, "l1": weight}
+    for tau in (SHARP, 10.0) if quick else (0.3, 0.5, SHARP, 5.0, 10.0):
+        yield "relaxation", f"Gumbel, τ={tau:g}", {**published, "tau": tau}
+    yield "relaxation", "top-k", {}
+    yield "relaxation", "soft, no noise", {"mode": "soft"}
+    for share in hidden:
+        yield "hidden", f"Gumbel, τ={SHARP:g}, {share:g}", {**sharp, "hidden": share}
     for mode in MODES[:1] if quick else MODES:
-        out += [("hidden", f"{mode}, {share:g}", {"mode": mode, "hidden": share}) for share in hidden]
-        out += [
-            ("start", f"{mode}, {start}", {"mode": mode, "start": start}) for start in ("popularity", "users")
-        ]
-    return out if quick else [*out, *(("steps", mode, {"mode": mode, **LONG}) for mode in MODES)]
+        for share in hidden:
+            yield "hidden", f"{mode}, {share:g}", {"mode": mode, "hidden": share}
+        for start in ("popularity", "users"):
+            yield "start", f"{mode}, {start}", {"mode": mode, "start": start}
+    for mode in () if quick else MODES:
+        yield "steps", mode, {"mode": mode, **LONG}
 
 
 def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     users = plan.budgets(dataset, (USERS,))[-1]
-    fit = (plan.fit(dataset, "infinite-ae"),)
     summaries = [plan.distilled(users, **settings) for _, _, settings in variants(plan.quick)]
-    yield from (Cell(dataset, 0, summary, fit) for summary in dict.fromkeys(summaries))
+    yield from (plan.cell(dataset, summary, "infinite-ae") for summary in dict.fromkeys(summaries))
 
 
 # ---- reading the records ---------------------------------------------------------------------------------
@@ -96,10 +94,9 @@ class Variation(NamedTuple):
         """Validation quality over the steps, by seed."""
         by_seed = {}
         for record in self.records:
-            steps = record["data"].get("history") or ()
-            points = [(float(step["step"]), step.get(METRIC)) for step in steps]
-            if own := [Point(x, value, value, value) for x, value in points if value is not None]:
-                by_seed[record["seed"]] = own
+            steps = [step for step in record["data"].get("history") or () if METRIC in step]
+            if steps:
+                by_seed[record["seed"]] = [Point(float(step["step"]), *[step[METRIC]] * 3) for step in steps]
         return by_seed
 
     @property
@@ -133,10 +130,10 @@ def study(here: Results, kind: str) -> list[Variation]:
 
 
 def long_runs(here: Results) -> dict[str, list[Point]]:
-    """The curve of each mode that has one."""
+    """The curve of each kind of summaries."""
     longer = {} if is_quick(here) else LONG
-    curves = {mode: Variation.of(here, {"mode": mode, **longer}).history for mode in MODES}
-    return {mode: points for mode, points in curves.items() if points}
+    names = {mode: Data(DISTILLED, settings=pairs(mode=mode)).name for mode in MODES}
+    return {name: Variation.of(here, {"mode": mode, **longer}).history for mode, name in names.items()}
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
@@ -157,14 +154,14 @@ def converges(here: Results) -> Judged:
             f"{points[-1].x:.0f} steps"
         )
     if not parts:
-        return "the long runs are not measured (--quick leaves them out)"
+        raise Untestable("the long runs are not measured (--quick leaves them out)")
     return every(answers), "; ".join(parts)
 
 
-def within(curve: Sequence[Point], steps: float = 500) -> bool:
-    """Whether a curve comes to 99 % of its best within so many steps."""
+def within(curve: Sequence[Point]) -> bool:
+    """Whether a curve comes to 99 % of its best within 500 steps."""
     near = first_at(curve, 0.99 * max(point.value for point in curve))
-    return near is not None and near <= steps
+    return near is not None and near <= 500
 
 
 def first_at(curve: Sequence[Point], level: float) -> float | None:
@@ -179,7 +176,7 @@ def on_the_fly(here: Results) -> Judged:
     runs = {one.what: one for one in study_of_reg if one.history}
     own = runs.pop("on the fly", None)
     if own is None or not runs:
-        return None
+        raise Untestable
     chosen = max(runs, key=lambda what: max(point.value for point in runs[what].history))
     level = 0.99 * max(point.value for point in own.history)
     ours, theirs = (first_at(run.history, level) for run in (own, runs[chosen]))
@@ -211,9 +208,8 @@ def controls_sparsity(here: Results, kind: str, more: bool) -> Judged:
     for fact, word in (("above_half_per_user", "entries above ½ a row"), ("mass_per_user", "its weight")):
         own = [one for one in study(here, kind) if one.fact(fact)]
         if len(own) < 2:
-            return None
-        ends = growth(own[0], own[-1], fact, more)
-        answers.append(Estimate(ends.value, ends.low - TENTH, ends.high - TENTH).answer)
+            raise Untestable
+        answers.append(growth(own[0], own[-1], fact, more).above(TENTH))
         back = [growth(one, other, fact, more) for one, other in pairwise(own)]
         answers += [False for step in back if step.high < -TENTH]
         values = ", ".join(f"{one.what}: {one.fact(fact):.1f}" for one in own)
@@ -246,7 +242,7 @@ def top_k(here: Results) -> Judged:
     gumbel = by_hidden(here, {"mode": "published", "tau": SHARP})
     tops = by_hidden(here, {})
     if not gumbel or not tops:
-        return None
+        raise Untestable
     dense = Variation.of(here, {"mode": "published"}).row(HR)
     note = f"; dense Gumbel (τ=10, fractional throughout) {dense}" if dense is not None else ""
     ours, theirs = (
@@ -264,14 +260,17 @@ def by_hidden(here: Results, settings: Mapping[str, Any]) -> dict[float, Row]:
 
 # ---- figures and tables ----------------------------------------------------------------------------------
 def figures(each: list[Results]) -> Iterator[Figure]:
+    def steps(here: Results, what: str, curves: Mapping[str, Sequence[Point]]) -> Panel:
+        return Panel(f"{here.dataset}: {what}", "steps", f"validation {METRIC} (%)", series(curves))
+
     yield Figure(
         "ablation-steps",
         "Validation HR@100 of ∞-AE on the summary while it is distilled. Left: the three relaxations. Right: "
         "the published recipe with λ chosen on the fly, or fixed. Bands are ranges over seeds.",
         [
             [
-                steps_panel(here, "relaxations", _named(long_runs(here))),
-                steps_panel(here, "λ", {f"λ {one.what}": one.history for one in study(here, "λ")}),
+                steps(here, "relaxations", long_runs(here)),
+                steps(here, "λ", {f"λ {one.what}": one.history for one in study(here, "λ")}),
             ]
             for here in each
         ],
@@ -284,25 +283,18 @@ def figures(each: list[Results]) -> Iterator[Figure]:
     )
 
 
-def _named(curves: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
-    """Curves by the names of their summaries."""
-    return {Data(DISTILLED, settings=pairs(mode=mode)).name: points for mode, points in curves.items()}
-
-
-def steps_panel(here: Results, what: str, curves: Mapping[str, Sequence[Point]]) -> Panel:
-    series = [Series(name, points) for name, points in curves.items() if points]
-    return Panel(f"{here.dataset}: {what}", "steps", f"validation {METRIC} (%)", series)
-
-
 def sparsity_panel(here: Results, kind: str) -> Panel:
     own = study(here, kind)
-    series = []
-    for label, fact in (("entries above ½", "above_half_per_user"), ("weight of a row", "mass_per_user")):
-        values = [(float(at), one.fact(fact)) for at, one in enumerate(own)]
-        points = [Point(at, value, value, value) for at, value in values if value is not None]
-        series += [Series(label, points)] if points else []
+    points = {
+        label: [
+            Point(float(at), value, value, value)
+            for at, one in enumerate(own)
+            if (value := one.fact(fact)) is not None
+        ]
+        for label, fact in (("entries above ½", "above_half_per_user"), ("weight of a row", "mass_per_user"))
+    }
     ticks = [(float(at), one.what) for at, one in enumerate(own)]
-    return Panel(f"{here.dataset}: {kind}", kind, "per synthetic user", series, ticks=ticks)
+    return Panel(f"{here.dataset}: {kind}", kind, "per synthetic user", series(points), ticks=ticks)
 
 
 def tables(each: list[Results]) -> Iterator[Table]:
@@ -317,10 +309,9 @@ def tables(each: list[Results]) -> Iterator[Table]:
         for kind in dict.fromkeys(kind for kind, _, _ in variants(is_quick(here))):
             lines: list[list[str | Value]] = []
             for one in study(here, kind):
-                lines.append([one.what, *(value(metric, one.row(metric)) for metric in metrics)])
-                for name, (_, unit, form) in facts.items():
-                    fact = one.fact(name)
-                    lines[-1].append("–" if fact is None else form.format(unit * fact))
+                known = ((one.fact(name), unit, form) for name, (_, unit, form) in facts.items())
+                written = ("–" if fact is None else form.format(unit * fact) for fact, unit, form in known)
+                lines.append([one.what, *(value(metric, one.row(metric)) for metric in metrics), *written])
             head = (kind, *metrics, *(name for name, _, _ in facts.values()))
             if lines:
                 yield Table(f"{here.dataset}: {kind}, ∞-AE on the summary, test.", head, lines)

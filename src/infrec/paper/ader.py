@@ -44,16 +44,14 @@ BASE_WEIGHT = 0.8  # λ_base, as in ADER's published program
 REPLAYED = 4  # a step replays one exemplar for so many new users
 
 
-def adaptive_weight(
-    items_before: int, items_now: int, exemplars: int, new: int, base: float = BASE_WEIGHT
-) -> float:
+def adaptive_weight(items_before: int, items_now: int, exemplars: int, new: int) -> float:
     """λ = λ_base √(|I_before|/|I_now| · |E|/|D|): the more is new, the less the past weighs.
 
-    `base` where neither items nor interactions have grown; 0 without a past; infinite when nothing is new.
+    λ_base where neither items nor interactions have grown; 0 without a past; infinite when nothing is new.
     """
     if not exemplars or not items_before:
         return 0.0
-    return base * math.sqrt(items_before / items_now * exemplars / new) if new else math.inf
+    return BASE_WEIGHT * math.sqrt(items_before / items_now * exemplars / new) if new else math.inf
 
 
 def share(weight: float) -> float:
@@ -63,19 +61,28 @@ def share(weight: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Memory of the past for an update. known: the items up to now, with those of the new data.
+    """Memory that goes from one update to the next. known: the items so far.
 
-    start, steps: the parameters to go on from, and the steps that made them; None: from the beginning.
-    exemplars, taught: histories to replay, and the probabilities that the model before gives every item for
-    them; before: the items that it knew. weight: λ. room: what shapes are made for.
+    parameters, steps: of the model, and the steps that made them; without them it begins anew. exemplars,
+    taught: histories to replay, and the probabilities that the model gave every item for them.
     """
 
     known: NDArray[np.bool_]
-    start: Mapping[str, NDArray[np.float32]] | None = None
+    parameters: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     steps: int = 0
     exemplars: sp.csr_array | None = None
     taught: NDArray[np.float32] | None = None
-    before: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """An update. past: what is remembered; known: the items from now on, with those of the new data.
+
+    weight: λ. room: what shapes are made for.
+    """
+
+    past: Memory
+    known: NDArray[np.bool_]
     weight: float = 0.0
     room: PaddedSizes | None = None
 
@@ -85,42 +92,37 @@ class Rehearsal(Autoencoder):
     """The trainer's view: the autoencoder's loss on new users, and the replayed past."""
 
     replays: bool
-    memory: Memory = field(compare=False, repr=False)  # goes into arguments, changes no compiled function
+    update: Update = field(compare=False, repr=False)  # goes into arguments, changes no compiled function
 
     def start(self, sizes: Sizes, log: Interactions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        begun = self.memory.start
-        return super().start(sizes, log, rng) if begun is None else {n: np.array(a) for n, a in begun.items()}
+        begun = self.update.past.parameters
+        return {n: np.array(a) for n, a in begun.items()} if begun else super().start(sizes, log, rng)
 
     def constants(self, sizes: Sizes, log: Interactions) -> Any:
         import jax.numpy as jnp
 
-        memory = self.memory
+        past = self.update.past
 
         def allowed(items: NDArray[np.bool_]) -> Any:
             return jnp.where(jnp.asarray(widened(items, sizes.items)) > 0, 0.0, -jnp.inf)
 
         out = {
             **super().constants(sizes, log),
-            "items": allowed(memory.known),
-            "steps": jnp.float32(memory.steps),
+            "items": allowed(self.update.known),
+            "steps": jnp.float32(past.steps),
         }
-        if memory.exemplars is None or memory.taught is None or memory.before is None:
+        if past.exemplars is None or past.taught is None:
             return out
-        rows, per_user = (
-            memory.exemplars.shape[0],
-            log.n_interactions / max(1, len(log.user_counts.nonzero()[0])),
-        )
+        rows, per_user = past.exemplars.shape[0], log.n_interactions / max(1, (log.user_counts > 0).sum())
         height = max(128, 1 << (rows - 1).bit_length())
-        amount = np.asarray(memory.exemplars.sum(axis=1), np.float32).ravel()
+        amount = np.asarray(past.exemplars.sum(axis=1), np.float32).ravel()
         return out | {
-            "exemplars": jnp.asarray(
-                widened(memory.exemplars.toarray() * memory.before, height, sizes.items)
-            ),
-            "taught": jnp.asarray(widened(memory.taught, height, sizes.items)),
+            "exemplars": jnp.asarray(widened(past.exemplars.toarray() * past.known, height, sizes.items)),
+            "taught": jnp.asarray(widened(past.taught, height, sizes.items)),
             # Per interaction, and then as many as a new user has: λ weighs like with like.
             "amount": jnp.asarray(widened(amount * per_user / max(amount.mean(), 1e-12), height)),
-            "before": allowed(memory.before),
-            "share": jnp.float32(share(memory.weight)),
+            "before": allowed(past.known),
+            "share": jnp.float32(share(self.update.weight)),
         }
 
     def beta(self, step: Step, hyper: Mapping[str, Any]) -> Any:
@@ -155,39 +157,39 @@ class Rehearsal(Autoencoder):
 
 
 class UpdatedMVAE(MVAE):
-    """An MVAE of the items known so far, trained on from what `memory` holds."""
+    """An MVAE of the items known so far, trained on from what is remembered."""
 
     every: ClassVar[int] = 1  # an update is short
     patience: ClassVar[int] = 6
     most_epochs: ClassVar[int] = 100
-    memory: Memory
+    updating: Update
 
-    def with_memory(self, memory: Memory) -> Self:
+    def with_update(self, update: Update) -> Self:
         other = self.with_settings()
-        other.memory = memory
+        other.updating = update
         return other
 
     def with_settings(self, **changes: Any) -> Self:
         other = super().with_settings(**changes)
-        if hasattr(self, "memory"):
-            other.memory = self.memory
+        if hasattr(self, "updating"):
+            other.updating = self.updating
         return other
 
     def program(self, log: Interactions) -> Rehearsal:
         s = self.settings
-        replays = self.memory.exemplars is not None
-        return Rehearsal(width_of(s.latent), s.latent, s.hidden, s.layers, replays, self.memory)
+        replays = self.updating.past.exemplars is not None
+        return Rehearsal(width_of(s.latent), s.latent, s.hidden, s.layers, replays, self.updating)
 
     def room(self, log: Interactions) -> PaddedSizes | None:
-        return self.memory.room
+        return self.updating.room
 
     def represent(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        known = sp.diags_array(self.memory.known.astype(np.float32))
+        known = sp.diags_array(self.updating.known.astype(np.float32))
         return super().represent(sp.csr_array(histories @ known))
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
         scores = super()._score(histories)
-        unknown = ~self.memory.known
+        unknown = ~self.updating.known
         if unknown.any():
             scores[:, unknown] = scores.min(axis=1, keepdims=True) - 1.0
         return scores
@@ -195,6 +197,6 @@ class UpdatedMVAE(MVAE):
     def probabilities(self, histories: sp.csr_array) -> NDArray[np.float32]:
         """Probability of every known item, by softmax over their scores: a later update is held to it."""
         scores = super()._score(histories)
-        scores[:, ~self.memory.known] = -np.inf
+        scores[:, ~self.updating.known] = -np.inf
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)

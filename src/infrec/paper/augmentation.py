@@ -10,7 +10,7 @@ from infrec.paper.cells import FULL, GENERATED, Cell, Data, pairs
 from infrec.paper.experiment import QUICK_EPOCHS, Judged, Plan, claimed_of_summaries
 from infrec.paper.results import HR, Results
 from infrec.paper.scaling import NOTES, experiment, tables, varied
-from infrec.paper.verdicts import Answer, every, margin, opposite
+from infrec.paper.verdicts import Answer, estimate, every, margin
 from infrec.report.document import Table
 
 PRACTICAL = 0.9
@@ -21,8 +21,7 @@ def augmented(plan: Plan, dataset: str) -> Iterator[Cell]:
     yield from varied("ease", plan, dataset)
     quick = pairs(epochs=QUICK_EPOCHS) if plan.quick else ()
     for users in plan.budgets(dataset):
-        data = Data(GENERATED, users, settings=quick)
-        yield Cell(dataset, 0, data, (plan.fit(dataset, "ease", data),))
+        yield plan.cell(dataset, Data(GENERATED, users, settings=quick), "ease")
 
 
 @claimed_of_summaries(
@@ -31,19 +30,16 @@ def augmented(plan: Plan, dataset: str) -> Iterator[Cell]:
 def impractical(here: Results, kind: str) -> Judged:
     """Below Distill-CF's users at every budget, and never near the full data."""
     rows = here.rows.where(metric=HR)
-    generated_rows, full = rows.where(source=GENERATED), rows.get(source=FULL)
+    full, generated = rows.one(source=FULL), rows.where(source=GENERATED).by("users")
+    best = generated.best
     lines: list[str] = []
     answers: list[Answer] = []
-    for one in generated_rows.by("users"):
-        other, random = (rows.get(source=source, users=one.users) for source in (kind, "user-rns"))
-        if other is not None:
-            answers.append(margin(other, one))
-            line = f"{one.users:,} users: AR-CF-style {one}, distilled {other}"
-            lines.append(f"{line}, User-RNS {random}" if random else line)
-    best = generated_rows.best
-    if full is None or best is None or not lines:
-        return None
-    answers += [opposite(margin(row, full, PRACTICAL)) for row in generated_rows]
+    for other, one in rows.pairs("users", {"source": kind}, {"source": GENERATED}):
+        random = rows.get(source="user-rns", users=one.users)
+        answers.append(margin(other, one))
+        line = f"{one.users:,} users: AR-CF-style {one}, distilled {other}"
+        lines.append(f"{line}, User-RNS {random}" if random else line)
+    answers += [estimate(lambda a, b: PRACTICAL * b - a, row, full).above() for row in generated]
     share = 100 * best.value / full.value if full.value else 0.0
     return every(answers), (
         f"{HR} of EASE with {'; '.join(lines)}; at its best AR-CF-style reaches {share:.0f} % of {full} on "

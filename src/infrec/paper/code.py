@@ -1,6 +1,6 @@
-"""The code that makes records: its commit, and a hash of every room that can change a number.
+"""The makers of records: device, libraries, and the code, with a hash of every room that can change a number.
 
-A record keeps both, and later it can be said which records other code has made than there is now, and in
+A record keeps them, and later it can be said which records other code has made than there is now, and in
 which rooms it differs. What only shows numbers (`report`, `serve`, `cli`, pages of experiments) has no part.
 """
 
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from infrec import __version__, machine
+
+LIBRARIES = ("infrec", "jax", "jaxlib", "optax", "numpy", "scipy")
 SOURCE = Path(__file__).parents[1]
 GROUND = "ground floor"
 ROOMS = ("data", "splits", "metrics", "kernels", "search", "models", "samplers", "distillation", "evaluation",
@@ -21,6 +25,7 @@ ROOMS = ("data", "splits", "metrics", "kernels", "search", "models", "samplers",
 # The files of `paper` that measure; the others only name cells or show what was measured.
 MEASURING = (
     "measure.py",
+    "summaries.py",
     "peers.py",
     "noise.py",
     "deanonymise.py",
@@ -30,8 +35,21 @@ MEASURING = (
 )
 
 
-@lru_cache(maxsize=1)
 def stamp() -> dict[str, Any]:
+    """For a record: the device of the arithmetic, the libraries that decide a result, and the code."""
+    installed = {name: one for name, one in machine.versions(LIBRARIES).items() if one is not None}
+    installed |= {"infrec": installed.get("infrec", __version__)}  # also from the source tree
+    device = f"cpu ({machine.cores()} cores)"
+    if "jax" in sys.modules:
+        import jax
+
+        first = jax.devices()[0]
+        device = device if first.platform == "cpu" else str(first.device_kind)
+    return {"device": device, "versions": installed, "code": _code()}
+
+
+@lru_cache(maxsize=1)
+def _code() -> dict[str, Any]:
     """The commit (None outside a checkout) and the hash of each room: for the records of this process."""
     return {"commit": _commit(), "source": fingerprints(SOURCE)}
 
@@ -84,26 +102,8 @@ def _maker(record: Mapping[str, Any]) -> str:
     return f"commit {(record['code']['commit'] or 'unknown')[:8]}"
 
 
-def outdated(records: Sequence[Mapping[str, Any]], now: Mapping[str, str]) -> Outdated:
-    """How many records other code has made than there is now, and in which rooms it differs.
-
-    Args:
-        records: The records of an experiment.
-        now: The hash of each room today, as `fingerprints` gives them.
-    """
-    changed: Counter[str] = Counter()
-    others = 0
-    for record in records:
-        source = record.get("code", {}).get("source", {})
-        rooms = [room for room, own in source.items() if now.get(room) != own]
-        others += bool(rooms)
-        changed.update(rooms)
-    unknown = sum("code" not in record for record in records)
-    return Outdated(len(records), unknown, others, tuple(room for room, _ in changed.most_common()))
-
-
 class Outdated(NamedTuple):
-    """Records that are older than the code.
+    """Records that are older than the code, and in which rooms it differs.
 
     Args:
         records: How many there are in all.
@@ -116,6 +116,23 @@ class Outdated(NamedTuple):
     unknown: int
     changed: int
     rooms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]], now: Mapping[str, str]) -> Outdated:
+        """Those of these records.
+
+        Args:
+            records: The records of an experiment.
+            now: The hash of each room today, as `fingerprints` gives them.
+        """
+        changed, others = Counter[str](), 0
+        for record in records:
+            source = record.get("code", {}).get("source", {})
+            rooms = [room for room, own in source.items() if now.get(room) != own]
+            others += bool(rooms)
+            changed.update(rooms)
+        unknown = sum("code" not in record for record in records)
+        return cls(len(records), unknown, others, tuple(room for room, _ in changed.most_common()))
 
     def __str__(self) -> str:
         parts = []

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from infrec.paper import table1
 from infrec.paper.cells import Cell, Data
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed
 from infrec.paper.records import Record
-from infrec.paper.results import Results, Rows, parts, point, series, value
-from infrec.paper.verdicts import Answer, every, margin
+from infrec.paper.results import Results, pivot, point, series, value
+from infrec.paper.rows import Rows, parts
+from infrec.paper.verdicts import Answer, Untestable, every, margin
 from infrec.report.document import Figure, Panel, Table, Value
 from infrec.report.numbers import label
 
@@ -33,8 +34,15 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
 
 
 # ---- reading the records ---------------------------------------------------------------------------------
+def strata(here: Results, kind: Kind) -> dict[str, dict[str, Any]]:
+    """The bins by their names, coldest first: `low`, `high` and `size`."""
+    measured = (record["measured"][0].get("strata", {}) for record in here.records)
+    by_name = {_range(stratum): stratum for strata in measured for stratum in strata.get(kind, ())}
+    return dict(sorted(by_name.items(), key=lambda named: (named[1]["low"], named[1]["high"])))
+
+
 def bins(here: Results, kind: Kind) -> dict[str, Rows]:
-    """Each model's bins, coldest first; the label of a row says how warm its bin is."""
+    """Each model's rows; the label of a row is the name of its bin."""
 
     def of(record: Record) -> Iterable[tuple[str, dict[str, Any]]]:
         for one in record["measured"][0].get("strata", {}).get(kind, ()):
@@ -46,12 +54,6 @@ def bins(here: Results, kind: Kind) -> dict[str, Rows]:
     return {model: own for model, own in of_models.items() if own}
 
 
-def strata(here: Results, kind: Kind = "users") -> list[dict[str, Any]]:
-    """The bins, which are the same for every model: `low`, `high` and `size`."""
-    measured = (record["measured"][0] for record in here.records)
-    return next((one["strata"][kind] for one in measured if "strata" in one), [])
-
-
 def _range(stratum: Mapping[str, Any]) -> str:
     low, high = stratum["low"], stratum["high"]
     return f"{low}" if low == high else f"{low}–{high}"
@@ -61,27 +63,27 @@ def _range(stratum: Mapping[str, Any]) -> str:
 def leads(here: Results) -> Judged:
     lines: list[str] = []
     led: list[Answer] = []
-    of_models = {kind: bins(here, kind) for kind in KINDS}
     for words, (kind, at) in WORDS.items():
-        ours = of_models[kind].get("infinite-ae")
-        rivals = {model: rows for model, rows in of_models[kind].items() if model in table1.COMPETITORS}
-        if not ours or not rivals:
-            return None
-        place = len(ours) // 2 if at is None else at
-        best = max(rivals, key=lambda model: rivals[model][place].value)
-        led.append(every(margin(ours[place], rows[place]) for rows in rivals.values()))
-        lines.append(f"{words} {ours[place]} against {label(best)} {rivals[best][place]}")
-    absent = table1.not_measured(list(of_models["users"]))
-    figures, verdict = "; ".join(lines) + absent, every(led)
-    return figures if absent and verdict is not False else (verdict, figures)
+        names, of_models = list(strata(here, kind)), bins(here, kind)
+        rivals = Rows(row for model in table1.COMPETITORS for row in of_models.get(model, ()))
+        if not names or "infinite-ae" not in of_models:
+            raise Untestable
+        name = names[len(names) // 2 if at is None else at]
+        own, others = of_models["infinite-ae"].one(label=name), rivals.where(label=name)
+        led.append(every(margin(own, row) for row in others))
+        lines.append(f"{words} {own} against {label(others.best.model)} {others.best}")
+    return table1.over_competitors(led, list(bins(here, "users")), "; ".join(lines))
 
 
 def figures(each: list[Results]) -> Iterator[Figure]:
     def panel(here: Results, kind: Kind) -> Panel:
-        of_models = bins(here, kind)
-        points = {model: [point(at, row) for at, row in enumerate(rows)] for model, rows in of_models.items()}
+        names = list(strata(here, kind))
+        points = {
+            model: [point(names.index(row.label), row) for row in rows]
+            for model, rows in bins(here, kind).items()
+        }
         y = f"{METRIC} (%)" if kind == "users" else "found in the top 100 (%)"
-        ticks = [(float(at), _range(stratum)) for at, stratum in enumerate(strata(here, kind))]
+        ticks = [(float(at), name) for at, name in enumerate(names)]
         title, x = f"{here.dataset}: {kind}", f"train interactions of {kind}"
         return Panel(title, x, y, series(points), ticks=ticks)
 
@@ -99,16 +101,18 @@ def tables(each: list[Results]) -> Iterator[Table]:
     for here in each:
         for kind in KINDS:
             of_models = bins(here, kind)
-            best = [max(row.value for row in column) for column in zip(*of_models.values(), strict=True)]
-            lines: list[Sequence[str | Value]] = [
-                (label(model), *(value(METRIC, row, best=most) for row, most in zip(rows, best, strict=True)))
-                for model, rows in of_models.items()
-            ]
+            everything = Rows(row for rows in of_models.values() for row in rows)
+
+            def cell(rows: Rows, name: str, everything: Rows = everything) -> Value:
+                return value(METRIC, rows.get(label=name), best=everything.where(label=name).best.value)
+
             what = f"{METRIC} (%)" if kind == "users" else "share of held-out interactions in a top 100 (%)"
-            yield Table(
+            yield pivot(
                 f"{here.dataset}: {what} by train interactions of {kind} (how many {kind} in brackets).",
-                ("model", *(f"{_range(one)} ({one['size']:,})" for one in strata(here, kind))),
-                lines,
+                "model",
+                {label(model): rows for model, rows in of_models.items()},
+                {f"{name} ({one['size']:,})": name for name, one in strata(here, kind).items()},
+                cell,
             )
 
 
@@ -117,14 +121,15 @@ def rows(results: Results) -> list[dict[str, Any]]:
         {
             **row.only("dataset", "model", "metric", "value", "paper"),
             "of": kind,
-            "train_interactions": [stratum["low"], stratum["high"]],
-            "size": stratum["size"],
+            "train_interactions": [by_name[row.label]["low"], by_name[row.label]["high"]],
+            "size": by_name[row.label]["size"],
             **row.only("low", "high", "seeds"),
         }
         for here in results.each()
         for kind in KINDS
+        for by_name in [strata(here, kind)]
         for rows in bins(here, kind).values()
-        for row, stratum in zip(rows, strata(here, kind), strict=True)
+        for row in rows
     ]
 
 
@@ -145,5 +150,5 @@ EXPERIMENT = Experiment(
     ),
     rows=rows,
     seeds=1,
-    shown=lambda here: bool(strata(here)),
+    shown=lambda here: bool(strata(here, "users")),
 )

@@ -5,7 +5,7 @@ An appendix figure: the strategies of `continual`, one period at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from infrec.paper.cells import DISTILLED, PERIODS, Cell, Data, pairs
@@ -13,9 +13,10 @@ from infrec.paper.continual_strategies import INJECTED, STRATEGIES
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Judged, Plan, claimed
 from infrec.paper.published import METRICS
 from infrec.paper.records import Record
-from infrec.paper.results import HR, Results, Rows, axis, by_metric, parts, point, series, value
+from infrec.paper.results import HR, Results, axis, by_metric, point, series, value
+from infrec.paper.rows import Rows, parts
 from infrec.paper.timeline import has_times
-from infrec.paper.verdicts import Estimate, every, margin
+from infrec.paper.verdicts import Estimate, Untestable, every, margin
 from infrec.privacy.roc import rate
 from infrec.report.document import Figure, Panel, Series, Table, Value
 from infrec.report.numbers import label, listed
@@ -35,8 +36,7 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     # Records by stand-ins for times keep their meaning: those by real times are other cells.
     settings |= {"times": "real"} if has_times(dataset) else {}
     for strategy in STRATEGIES:
-        data = Data(PERIODS, settings=pairs(strategy=strategy, **settings))
-        yield Cell(dataset, 0, data, (plan.fit(dataset, MODEL, data),))
+        yield plan.cell(dataset, Data(PERIODS, settings=pairs(strategy=strategy, **settings)), MODEL)
 
 
 def by_strategy(rows: Rows) -> dict[str, Rows]:
@@ -56,11 +56,16 @@ def beats(here: Results) -> Judged:
     return beats_rivals(here, DISTILLED)
 
 
+def all_measured(strategies: Container[str], ours: str) -> None:
+    """Refuse to compare a strategy with its rivals where one is not measured."""
+    if any(strategy not in strategies for strategy in (ours, *RIVALS)):
+        raise Untestable("not every strategy is measured yet")
+
+
 def beats_rivals(here: Results, ours: str) -> Judged:
     """The mean of a strategy against that of each rival."""
     means = {row.source: row for row in here.rows.where(metric=HR)}
-    if any(strategy not in means for strategy in (ours, *RIVALS)):
-        return "not every strategy is measured yet"
+    all_measured(means, ours)
     beaten = {rival: margin(means[ours], means[rival]) for rival in RIVALS}
     lines = "; ".join(f"{label(s)} {means[s]}" for s in STRATEGIES if s in means)
     ahead = listed([label(rival) for rival, answer in beaten.items() if answer])
@@ -112,8 +117,7 @@ def periods(here: Results) -> dict[str, Rows]:
 def most_periods(here: Results) -> Judged:
     """Over the periods: the share of those in which it is the best, with its interval."""
     of_strategies = periods(here)
-    if any(strategy not in of_strategies for strategy in (DISTILLED, *RIVALS)):
-        return "not every strategy is measured yet"
+    all_measured(of_strategies, DISTILLED)
     # Without the first, on which all strategies have the same model: there is no past yet.
     values = {name: [r.value for r in rows.where(metric=HR)[1:]] for name, rows in of_strategies.items()}
     ours, theirs = values[DISTILLED], {rival: values[rival] for rival in RIVALS}
@@ -123,7 +127,7 @@ def most_periods(here: Results) -> Judged:
         for rival, rows in theirs.items()
     )
     share = rate(best, len(ours))
-    answer = Estimate(best / len(ours) - 0.5, share.low - 0.5, share.high - 0.5).answer
+    answer = Estimate(share.value, share.low, share.high).above(0.5)
     return answer, f"best in {best} of {len(ours)} periods ({HR}); ahead of {leads}"
 
 

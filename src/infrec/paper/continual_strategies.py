@@ -16,7 +16,7 @@ training stops, in the same way for every strategy.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,10 @@ import scipy.sparse as sp
 
 from infrec.checkpoints import CheckpointedLoop
 from infrec.data import Interactions
+from infrec.paper.ader import Memory, Update, UpdatedMVAE, adaptive_weight
 from infrec.paper.cells import DEFAULT_MODE, TARGETS, Cell
 from infrec.paper.records import SPLIT_SEED, figures, plain
-from infrec.paper.timeline import active, beside, cut, in_rows, timeline, together
+from infrec.paper.timeline import active, beside, cut, timeline, together
 from infrec.progress import Progress, Stopwatch
 from infrec.randomness import generator
 from infrec.splits import ahead, hide
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     from infrec.contents import Artifact
     from infrec.models.batches import PaddedSizes
-    from infrec.paper.ader import UpdatedMVAE
 
 INJECTED = "distill-cf-data"
 STRATEGIES = ("joint", "individual", "fine-tune", "ader", "distill-cf", INJECTED)
@@ -51,12 +51,8 @@ ROOMS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # periods that a compiled function o
 class State:
     """State that goes from one period to the next, with the measurements so far."""
 
+    memory: Memory
     done: int = 0  # periods
-    known: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-    parameters: dict[str, NDArray[Any]] = field(default_factory=dict)
-    steps: int = 0
-    exemplars: sp.csr_array | None = None
-    taught: NDArray[np.float32] | None = None
     summary: dict[str, Any] | None = None  # what is known of exemplars that were distilled
     measured: list[dict[str, Any]] = field(default_factory=list)
 
@@ -115,7 +111,7 @@ class Walk:
         self.cell, self.logs, self.budget, self.watch, self.progress = cell, logs, budget, watch, progress
         self.settings = dict(cell.data.settings)
         self.strategy = self.settings["strategy"]
-        self.state = State(known=np.zeros(logs[0].n_items, bool))
+        self.state = State(Memory(np.zeros(logs[0].n_items, bool)))
         self.room: PaddedSizes | None = None
 
     def step(self) -> None:
@@ -127,7 +123,7 @@ class Walk:
         with self.watch("evaluate"):
             split = ahead(together(self.logs[: at + 1]), self.logs[at + 1])
             evaluation = evaluate(self.model, split, seed=SPLIT_SEED)
-        unseen = float(split.test.item_counts[~state.known].sum()) / split.test.n_interactions
+        unseen = float(split.test.item_counts[~state.memory.known].sum()) / split.test.n_interactions
         state.measured.append(
             plain(
                 {
@@ -149,36 +145,28 @@ class Walk:
     # ---- training ----------------------------------------------------------------------------------------
     def _update(self, at: int) -> tuple[float, int]:
         """The model after period `at`; λ, and the interactions of the exemplars that were replayed."""
-        from infrec.paper.ader import Memory, UpdatedMVAE, adaptive_weight
         from infrec.search.criterion import early_stopping
 
-        state, new = self.state, active(self.logs[at])
+        memory, new = self.state.memory, active(self.logs[at])
         shown, hidden = hide(new, share=HIDDEN, seed=self.cell.seed)
         fit_on, context = shown, shown.matrix
         if self.strategy == "joint" and at:
-            past = together(self.logs[:at])
-            rows = past.users.positions(shown.users.ids)
-            fit_on = active(past.with_matrix(past.matrix + in_rows(shown.matrix, rows, past.matrix.shape)))
-            context = shown.matrix.maximum(past.matrix[rows])
-        if self.strategy == INJECTED and state.exemplars is not None:
-            fit_on = beside(shown, state.exemplars)
-        before, known = state.known, state.known | (fit_on.item_counts > 0)
-        carried = self.strategy not in FROM_THE_BEGINNING and bool(state.parameters)
-        replays = carried and self.strategy != INJECTED and state.taught is not None
-        held = int(state.exemplars.sum()) if replays and state.exemplars is not None else 0
-        weight = adaptive_weight(int(before.sum()), int(known.sum()), held, fit_on.n_interactions)
-        memory = Memory(
-            known=known,
-            start=state.parameters if carried else None,
-            steps=state.steps if carried else 0,
-            exemplars=state.exemplars if replays else None,
-            taught=state.taught if replays else None,
-            before=before if replays else None,
-            weight=weight,
-            room=self._room(at),
-        )
+            earlier = together(self.logs[:at])
+            fit_on = active(together((earlier, Interactions.from_data(shown, over=earlier))))
+            rows = earlier.users.positions(shown.users.ids)
+            context = shown.matrix.maximum(earlier.matrix[rows])
+        if self.strategy == INJECTED and memory.exemplars is not None:
+            fit_on = beside(shown, memory.exemplars)
+        past, known = memory, memory.known | (fit_on.item_counts > 0)
+        if self.strategy in FROM_THE_BEGINNING:
+            past = Memory(memory.known)
+        elif self.strategy == INJECTED:
+            past = replace(memory, exemplars=None, taught=None)
+        held = 0 if past.exemplars is None else int(past.exemplars.sum())
+        weight = adaptive_weight(int(past.known.sum()), int(known.sum()), held, fit_on.n_interactions)
+        update = Update(past, known, weight, self._room(at))
         fit = self.cell.fits[0]
-        model = UpdatedMVAE(**{"seed": self.cell.seed, **dict(fit.settings)}).with_memory(memory)
+        model = UpdatedMVAE(**{"seed": self.cell.seed, **dict(fit.settings)}).with_update(update)
         with self.watch("train"):
             training = model.training(fit_on)
             if not training.fixed:  # records without these settings are of less patient updates
@@ -188,8 +176,8 @@ class Walk:
             self.training = training.run(None, validate, self.progress)
         self.model: UpdatedMVAE = training.best
         self.epochs, self.validation = training.best_epoch or training.epoch, training.best_score
-        state.known, state.parameters = known, training.best_parameters
-        state.steps = memory.steps + self.epochs * training.steps
+        steps = past.steps + self.epochs * training.steps
+        self.state.memory = replace(memory, known=known, parameters=training.best_parameters, steps=steps)
         return weight, held
 
     def _room(self, at: int) -> PaddedSizes:
@@ -211,19 +199,16 @@ class Walk:
     # ---- exemplars ---------------------------------------------------------------------------------------
     def _remember(self, new: Interactions) -> None:
         """The exemplars after a period, and what the model says about them now."""
-        state = self.state
-        if self.strategy == "ader":
-            state.exemplars = self._herded(new)
-        elif self.strategy in ("distill-cf", INJECTED):
-            state.exemplars = self._distilled(new)
-        if state.exemplars is not None:
-            state.taught = self.model.probabilities(state.exemplars)
+        if self.strategy in REMEMBERING:
+            exemplars = self._herded(new) if self.strategy == "ader" else self._distilled(new)
+            taught = self.model.probabilities(exemplars)
+            self.state.memory = replace(self.state.memory, exemplars=exemplars, taught=taught)
 
     def _herded(self, new: Interactions) -> sp.csr_array:
         """Of the period's users and the old exemplars, those that herding takes; the last one is cut."""
         from infrec.samplers.sample import front, herd
 
-        old = self.state.exemplars
+        old = self.state.memory.exemplars
         rows = new.matrix if old is None else sp.csr_array(sp.vstack([new.matrix, old]))
         costs = np.diff(rows.indptr)
         taken = rows[front(herd(self.model.represent(rows)), costs, self.budget)]
@@ -243,16 +228,16 @@ class Walk:
         from infrec.data import Summary
         from infrec.distillation import distill
 
-        state = self.state
+        state, exemplars = self.state, self.state.memory.exemplars
         mine: dict[str, Any] = {
             name: self.settings[name] for name in ("steps", "validate_every") if name in self.settings
         }
-        if state.summary is None or state.exemplars is None:
+        if state.summary is None or exemplars is None:
             users = max(1, round(self.budget * new.n_users / new.n_interactions))
             mine |= {"mode": DEFAULT_MODE, "targets": TARGETS, "total": self.budget}
             summary = distill(new, users, seed=self.cell.seed, progress=self.progress, **mine)
         else:
-            rows = Interactions.from_csr(state.exemplars, items=new.items.ids)
+            rows = Interactions.from_csr(exemplars, items=new.items.ids)
             before = Summary.of(rows, about=state.summary)
             summary = distill(new, previous=before, seed=self.cell.seed, progress=self.progress, **mine)
         state.summary = {name: value for name, value in summary.about.items() if name != "history"}
@@ -270,26 +255,28 @@ class Walk:
 
     def checkpoint(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The state as figures and arrays."""
-        state = self.state
-        arrays = {f"parameter.{name}": np.asarray(array) for name, array in state.parameters.items()}
-        arrays["known"] = state.known
-        if state.exemplars is not None and state.taught is not None:
-            arrays["taught"] = state.taught
-            arrays |= {f"exemplars.{n}": getattr(state.exemplars, n) for n in ("data", "indices", "indptr")}
-        facts = {name: getattr(state, name) for name in ("done", "steps", "summary", "measured")}
-        return facts, arrays
+        state, memory = self.state, self.state.memory
+        arrays: dict[str, NDArray[Any]] = {f"parameter.{n}": a for n, a in memory.parameters.items()}
+        arrays["known"] = memory.known
+        if memory.exemplars is not None and memory.taught is not None:
+            arrays["taught"] = memory.taught
+            arrays |= {f"exemplars.{n}": getattr(memory.exemplars, n) for n in ("data", "indices", "indptr")}
+        facts = {name: getattr(state, name) for name in ("done", "summary", "measured")}
+        return {**facts, "steps": memory.steps}, arrays
 
     def restore(self, artifact: Artifact) -> None:
         """Go on from a checkpoint."""
-        arrays, prefix, known = artifact.arrays, "parameter.", self.state.known
+        arrays, prefix, known = artifact.arrays, "parameter.", self.state.memory.known
+        facts = dict(artifact.manifest["state"])
         exemplars = None
         if "taught" in arrays:
             rows = len(artifact.array("exemplars.indptr", None, kind="i")) - 1
             exemplars = artifact.csr("exemplars", "data", rows, len(known))
-        self.state = State(
+        memory = Memory(
             known=artifact.array("known", len(known), kind=known.dtype.kind),
             parameters={n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)},
+            steps=facts.pop("steps"),
             exemplars=exemplars,
             taught=arrays.get("taught"),
-            **artifact.manifest["state"],
         )
+        self.state = State(memory, **facts)

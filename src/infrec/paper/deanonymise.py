@@ -11,7 +11,7 @@ Two figures of the appendix: the attacker's copy is noisy; more and more of each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -24,8 +24,9 @@ from infrec.data import Interactions
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.noise import flip
-from infrec.paper.results import Results, Row, pivot, point, series, value
-from infrec.paper.verdicts import Answer, estimate, every, margin
+from infrec.paper.results import Results, pivot, point, series, value
+from infrec.paper.rows import Row, Rows
+from infrec.paper.verdicts import Answer, Untestable, estimate, every, margin
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.report.document import Figure, Panel, Table, Value
@@ -162,29 +163,32 @@ def found(here: Results, source: str, level: Level, metric: str = IDENTIFIED) ->
     return here.rows.get(source=release, label=level.label, model=model, metric=metric)
 
 
+def by_noise(here: Results, source: str) -> dict[float, Row]:
+    """The rows of the attack on a release at the levels of noise that were measured."""
+    return {level.noise: row for level in NOISES if (row := found(here, source, level)) is not None}
+
+
 @claimed_of_summaries("Nobody is re-identified from a distilled release, even without noise")
 def whatever_the_noise(here: Results, source: str) -> Judged:
-    rows = [row for level in NOISES if (row := found(here, source, level)) is not None]
-    if not rows:
-        return None
-    figures = f"{rows[0].value:.2f} % without noise, at most {max(row.value for row in rows):.2f} %"
-    return every(map(nobody, rows)), figures
+    rows = Rows(by_noise(here, source).values())
+    most = rows.best.value
+    return every(map(nobody, rows)), f"{rows[0].value:.2f} % without noise, at most {most:.2f} %"
 
 
 def nobody(row: Row) -> Answer:
     """Whether at most so few are re-identified that it is nobody in particular."""
-    return estimate(lambda share: NOBODY - share, row).answer
+    return estimate(lambda share: share, row).below(NOBODY)
 
 
 @claimed("From a sampled release, fewer users are re-identified the noisier the attacker's copy is")
 def less_with_noise(here: Results) -> Judged:
-    rows = [row for level in NOISES if (row := found(here, SAMPLED, level)) is not None]
-    levels = [level.noise for level in NOISES if found(here, SAMPLED, level) is not None]
-    if len(rows) < 2:
-        return None
+    sampled = by_noise(here, SAMPLED)
+    if len(sampled) < 2:
+        raise Untestable
+    first, *_, last = rows = list(sampled.values())
     rises = [False for one, other in pairwise(rows) if margin(one, other) is False]
-    lines = ", ".join(f"{row.value:.1f} % at {noise:g} %" for noise, row in zip(levels, rows, strict=True))
-    return every((margin(rows[0], rows[-1]), *rises)), lines
+    lines = ", ".join(f"{row.value:.1f} % at {noise:g} %" for noise, row in sampled.items())
+    return every((margin(first, last), *rises)), lines
 
 
 @claimed_of_summaries(
@@ -192,12 +196,11 @@ def less_with_noise(here: Results) -> Judged:
 )
 def nothing_against_everybody(here: Results, source: str) -> Judged:
     level = SHARES[-1]
-    sampled, own = (found(here, release, level) for release in (SAMPLED, source))
+    sampled, own, popular = (found(here, release, level) for release in (SAMPLED, source, "poprec"))
     if sampled is None or own is None:
-        return None
-    popular = found(here, "poprec", level)
+        raise Untestable
     alone = f"; popularity alone would name the missing items of {popular.value:.2f} %" if popular else ""
-    everybody = estimate(lambda share: share - NEARLY_EVERYBODY, sampled).answer
+    everybody = estimate(lambda share: share, sampled).above(NEARLY_EVERYBODY)
     figures = (
         f"with {level.label}: {label(SAMPLED)} {sampled.value:.2f} %, distilled {own.value:.2f} %{alone}"
     )
@@ -205,19 +208,14 @@ def nothing_against_everybody(here: Results, source: str) -> Judged:
 
 
 # ---- figures and tables ----------------------------------------------------------------------------------
-def figures(
-    name: str,
-    levels: Sequence[Level],
-    x: str,
-    place: Callable[[Level], float],
-    when: str,
-    each: list[Results],
+def figure(
+    name: str, when: str, x: str, levels: Mapping[float, Level], each: list[Results]
 ) -> Iterator[Figure]:
-    """A panel for each dataset. x, place: the axis, and where a level is on it. when: ends the caption."""
+    """A panel for each dataset. when: ends the caption. x: the axis, levels: by their place on it."""
 
     def panel(here: Results) -> Panel:
         points = {
-            source: [point(place(level), row) for level in levels if (row := found(here, source, level))]
+            source: [point(place, row) for place, one in levels.items() if (row := found(here, source, one))]
             for source in (*RELEASES, "poprec")
         }
         return Panel(here.dataset, x, "users re-identified (%)", series(points))
@@ -271,13 +269,12 @@ DEANONYMISE_NOISE = Experiment(
     about=f"Releases of {USERS} users, random ones or distilled, attacked with noisy copies.",
     varied=partial(varied, NOISES, QUICK_NOISES, (EVERYTHING,)),
     claims=(whatever_the_noise, less_with_noise),
-    figures=partial(
-        figures,
+    figures=lambda each: figure(
         "deanonymise-noise",
-        NOISES,
-        "items flipped per user (%)",
-        lambda level: level.noise,
         "50 % of each history is known and a growing share of all items is flipped in the attacker's copy",
+        "items flipped per user (%)",
+        {level.noise: level for level in NOISES},
+        each,
     ),
     tables=partial(tables, (EVERYTHING, *NOISES)),
     notes=NOTES,
@@ -289,13 +286,12 @@ DEANONYMISE_REVEAL = Experiment(
     about=f"Releases of {USERS} users, random ones or distilled, attacked with partial copies.",
     varied=partial(varied, SHARES, QUICK_SHARES, ()),
     claims=(nothing_against_everybody,),
-    figures=partial(
-        figures,
+    figures=lambda each: figure(
         "deanonymise-reveal",
-        SHARES,
-        "known of each history (%)",
-        lambda level: 100 * level.reveal,
         "a growing share of each history is known, without noise",
+        "known of each history (%)",
+        {100 * level.reveal: level for level in SHARES},
+        each,
     ),
     tables=partial(tables, SHARES),
     notes=NOTES,

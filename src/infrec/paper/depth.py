@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from infrec.paper.cells import Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed
 from infrec.paper.published import METRICS
-from infrec.paper.results import Results, Row, Rows, by_metric
-from infrec.paper.verdicts import Answer, every, margin, most
+from infrec.paper.results import Results, by_metric
+from infrec.paper.rows import Row, Rows
+from infrec.paper.verdicts import Answer, Untestable, every, margin, most
 from infrec.report.document import Figure, Panel, Point, Series, Table
 
 DEPTHS = (1, 2, 3, 4, 5, 6)
@@ -29,8 +30,8 @@ def depth_of(row: Row) -> int:
     return int(json.loads(row.settings)["depth"])
 
 
-def by_depth(here: Results, metric: str) -> list[Row]:
-    return sorted(here.rows.where(metric=metric), key=depth_of)
+def by_depth(here: Results, metric: str) -> Rows:
+    return Rows(sorted(here.rows.where(metric=metric), key=depth_of))
 
 
 @claimed("∞-AE tends to get worse with depth; one or two layers are generally best")
@@ -40,21 +41,17 @@ def deeper_is_worse(here: Results) -> Judged:
     parts = []
     for metric in METRICS:
         own = by_depth(here, metric)
-        shallow, deep = (
-            [row for row in own if (depth_of(row) <= SHALLOW) == which] for which in (True, False)
-        )
-        if not shallow or not deep:
-            continue
-        first, last = max(shallow, key=lambda row: row.value), deep[-1]
+        first = Rows(row for row in own if depth_of(row) <= SHALLOW).best
+        deep = [row for row in own if depth_of(row) > SHALLOW]
+        if not deep:
+            raise Untestable
+        best, last = own.best, deep[-1]
         answers.append(every(margin(first, row) for row in deep))
-        best = max(own, key=lambda row: row.value)
         word = {True: "best beyond the intervals", None: "within the intervals", False: "behind"}[answers[-1]]
         parts.append(
             f"{metric} best at {depth_of(best)} ({best}), {first} at {depth_of(first)}, {last} at "
             f"{depth_of(last)}: {word}"
         )
-    if not parts:
-        return None
     counted = (
         f"one or two layers are best beyond the intervals in {answers.count(True)} of {len(answers)} metrics"
     )
@@ -62,25 +59,23 @@ def deeper_is_worse(here: Results) -> Judged:
 
 
 def figures(each: list[Results]) -> Iterator[Figure]:
+    def panel(here: Results) -> Panel:
+        series = []
+        for metric in METRICS:
+            own = by_depth(here, metric)
+            if best := own.best.value:
+                shares = (
+                    Point(depth_of(r), r.value / best, r.low / best, r.high / best, r.seeds) for r in own
+                )
+                series.append(Series(metric, list(shares)))
+        return Panel(here.dataset, "hidden layers", "relative to the best depth", series)
+
     yield Figure(
         "depth",
         "∞-AE with one to six hidden layers, λ chosen on validation for each: every metric relative to its "
         "best depth. Bands are 95 % intervals over users.",
         [[panel(here) for here in each]],
     )
-
-
-def panel(here: Results) -> Panel:
-    series = []
-    for metric in METRICS:
-        own = by_depth(here, metric)
-        best = max((row.value for row in own), default=0.0)
-        if best:
-            points = [
-                Point(float(depth_of(r)), r.value / best, r.low / best, r.high / best, r.seeds) for r in own
-            ]
-            series.append(Series(metric, points))
-    return Panel(here.dataset, "hidden layers", "relative to the best depth", series)
 
 
 def tables(each: list[Results]) -> Iterator[Table]:

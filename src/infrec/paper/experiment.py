@@ -20,7 +20,8 @@ from infrec.paper.cells import (
     Fit,
     pairs,
 )
-from infrec.report.document import UNTESTABLE, Claim, Figure, Findings, Table, Verdict, verdict_of
+from infrec.paper.verdicts import Answer, Untestable
+from infrec.report.document import UNTESTABLE, Claim, Figure, Table, Verdict
 
 if TYPE_CHECKING:
     from infrec.paper.results import Results
@@ -74,6 +75,10 @@ class Plan:
         chosen = {key: v for key, v in self.selected(dataset, model).items() if whole or key != "epochs"}
         return Fit(model, pairs(**(chosen | self.shorter(model))))
 
+    def cell(self, dataset: str, data: Data, *models: str, beyond: tuple[str, ...] = ()) -> Cell:
+        """Models on data, each as `fit` has it; `Experiment.cells` gives it its seeds."""
+        return Cell(dataset, 0, data, tuple(self.fit(dataset, model, data) for model in models), beyond)
+
     def distilled(
         self, users: int | None, mode: str = DEFAULT_MODE, noise: float = 0.0, **settings: object
     ) -> Data:
@@ -104,14 +109,17 @@ BEYOND = "beyond the paper"  # the source of an experiment whose claims are ours
 # are found, and on any that is named.
 EVERY_DATASET = ("magazine", "ml-1m", "douban", "netflix", "netflix-sample", "douban-book")
 KNOWN_DATASETS = (*EVERY_DATASET, "lastfm-2k", "gowalla")
-# Whether a claim holds (None: undecided within the intervals), and the figures that say so; or why it cannot
-# be tested; or None where nothing is measured yet.
-Judged = tuple[bool | None, str] | str | None
+Judged = tuple[Answer, str]  # whether a claim holds, and the figures that say so
+VERDICTS: Mapping[Answer, Verdict] = {
+    True: "holds",
+    False: "does not hold",
+    None: "undecided within the intervals",
+}
 
 
 @dataclass(frozen=True)
 class Claimed:
-    """A claim in words, and the function that judges it by the results on one dataset.
+    """A claim in words, and the function that judges it by the results on one dataset, or raises Untestable.
 
     of_summaries: it is about summaries, and is judged on the paper's own kind and on ours.
     """
@@ -120,21 +128,26 @@ class Claimed:
     judge: Callable[..., Judged]
     of_summaries: bool = False
 
-    def on(self, here: Results) -> Claim:
-        if not self.of_summaries:
-            verdict, figures = _outcome(self.judge(here))
-            return Claim(self.text, here.dataset, verdict, f"{figures}.")
-        verdict, figures = _outcome(self.judge(here, PUBLISHED_KIND))
-        ours, ours_figures = _outcome(self.judge(here, DISTILLED))
-        words = f"As published: {figures}. Ours: {ours_figures}."
-        return Claim(self.text, here.dataset, verdict, words, ours)
+    def on(self, here: Results, *, quick: bool) -> Claim:
+        """The claim with its verdict on a dataset; without one where there is only a quick look at it."""
+        ours: Verdict | None = None
+        if self.of_summaries:
+            verdict, figures = self._verdict(here, PUBLISHED_KIND)
+            ours, our_figures = self._verdict(here, DISTILLED)
+            figures = f"As published: {figures}. Ours: {our_figures}"
+        else:
+            verdict, figures = self._verdict(here)
+        if quick or here.quick_datasets():
+            verdict, ours = UNTESTABLE, ours and UNTESTABLE
+            figures = f"a quick look only: {figures}"
+        return Claim(self.text, here.dataset, verdict, f"{figures}.", ours)
 
-
-def _outcome(judged: Judged) -> tuple[Verdict, str]:
-    if judged is None or isinstance(judged, str):
-        return UNTESTABLE, judged or "nothing measured yet"
-    answer, figures = judged
-    return verdict_of(answer), figures
+    def _verdict(self, *arguments: Any) -> tuple[Verdict, str]:
+        try:
+            answer, figures = self.judge(*arguments)
+        except Untestable as reason:
+            return UNTESTABLE, str(reason)
+        return VERDICTS[answer], figures
 
 
 def claimed(text: str) -> Callable[[Callable[[Results], Judged]], Claimed]:
@@ -145,6 +158,16 @@ def claimed(text: str) -> Callable[[Callable[[Results], Judged]], Claimed]:
 def claimed_of_summaries(text: str) -> Callable[[Callable[[Results, str], Judged]], Claimed]:
     """Turns the function below it, of results and a kind of summaries, into the claim of these words."""
     return partial(Claimed, text, of_summaries=True)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the page of an experiment shows. notes: where ours differs from the paper, and why."""
+
+    claims: Sequence[Claim] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -180,11 +203,11 @@ class Experiment:
             for seed in (plan.seeds if cell.by_chance else SEEDS[:1])
         ]
 
-    def findings(self, results: Results) -> Findings:
-        """Everything that the records say."""
+    def findings(self, results: Results, *, quick: bool = False) -> Findings:
+        """Everything that the records say. quick: whether they are those of a quick look."""
         each = [here for here in results.each() if self.shown(here)]
         return Findings(
-            claims=[one.on(here) for here in each for one in self.claims],
+            claims=[one.on(here, quick=quick) for here in each for one in self.claims],
             figures=list(self.figures(each)) if each else (),
             tables=list(self.tables(each)) if each else (),
             notes=self.notes,

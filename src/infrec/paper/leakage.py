@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import fsum, hypot
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from infrec.paper.cells import FULL, Cell, Data, Fit, pairs
 from infrec.paper.experiment import BEYOND, Experiment, Judged, Plan, claimed
 from infrec.paper.results import HR, Results
-from infrec.paper.verdicts import Estimate, every
+from infrec.paper.verdicts import Estimate, Untestable, every
 from infrec.report.document import Figure, Panel, Point, Series, Table, Value
 from infrec.report.numbers import number
 
@@ -59,26 +60,21 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
 
 
 # ---- reading the records ---------------------------------------------------------------------------------
-class Rate(NamedTuple):
-    """A share of people, or a metric, with its interval."""
+def pooled(rates: Sequence[Mapping[str, float]]) -> Estimate:
+    """The mean over seeds, each of which has its own people set aside; its interval from theirs."""
+    value = fmean(rate["value"] for rate in rates)
+    below, above = (
+        fsum((rate[end] - rate["value"]) ** 2 for rate in rates) ** 0.5 / len(rates)
+        for end in ("low", "high")
+    )
+    return Estimate(value, value - below, value + above)
 
-    value: float
-    low: float
-    high: float
 
-    @classmethod
-    def pooled(cls, rates: Iterable[Mapping[str, float]]) -> Rate:
-        """The mean over seeds, each of which has its own people set aside; its interval from theirs."""
-        every = list(rates)
-        value = fmean(rate["value"] for rate in every)
-        below, above = (
-            fsum((rate[end] - rate["value"]) ** 2 for rate in every) ** 0.5 / len(every)
-            for end in ("low", "high")
-        )
-        return cls(value, value - below, value + above)
-
-    def __str__(self) -> str:
-        return f"{100 * self.value:.2f} % ({100 * self.low:.2f}–{100 * self.high:.2f})"
+def percent(rate: Estimate | None) -> str:
+    """A share of people with its interval."""
+    if rate is None:
+        return "–"
+    return f"{100 * rate.value:.2f} % ({100 * rate.low:.2f}–{100 * rate.high:.2f})"
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,11 @@ class Release:
     def attacked(self) -> bool:
         return "leakage" in self.records[0]["data"]
 
-    def quality(self, metric: str = HR) -> Rate:
+    def found(self, attack: str) -> list[list[Mapping[str, Any]]]:
+        """The results of a kind of attack, for each seed."""
+        return [record["data"]["leakage"][attack] for record in self.records]
+
+    def quality(self, metric: str = HR) -> Estimate:
         """The value and its interval, of the model that was asked."""
         rates = []
         for record in self.records:
@@ -99,37 +99,33 @@ class Release:
             value = measured["metrics"][metric]
             low, high = measured["intervals"].get(metric) or (value, value)
             rates.append({"value": value, "low": low, "high": high})
-        return Rate.pooled(rates)
+        return pooled(rates)
 
     @property
-    def linked(self) -> tuple[Rate | None, Rate | None]:
+    def linked(self) -> tuple[Estimate | None, Estimate | None]:
         """The linkage attack of the table on members and on the control; None where there is none."""
-        linkages = []
-        for record in self.records:
-            every = record["data"]["leakage"]["linkage"]
-            one = next((each for each in every if each["known"] == KNOWN), every[-1] if every else None)
-            if one is None:
-                return None, None
-            linkages.append(one)
+        if not all(self.found("linkage")):
+            return None, None
+        linkages = [
+            next((o for o in seed if o["known"] == KNOWN), seed[-1]) for seed in self.found("linkage")
+        ]
         controls = [one["control"] for one in linkages if one["control"] is not None]
-        return Rate.pooled(one["attack"] for one in linkages), Rate.pooled(controls) if controls else None
+        return pooled([one["attack"] for one in linkages]), pooled(controls) if controls else None
 
     @property
-    def recognised(self) -> tuple[Rate | None, str]:
+    def recognised(self) -> tuple[Estimate | None, str]:
         """The strongest membership attack at 1 % false positives; None where the control is too small."""
         scores: dict[str, list[Mapping[str, float]]] = {}
-        for record in self.records:
-            for each in record["data"]["leakage"]["membership"]:
-                if "1 %" in each["tpr"]:
-                    scores.setdefault(each["score"], []).append(each["tpr"]["1 %"])
-        every = [(Rate.pooled(r), score) for score, r in scores.items() if len(r) == len(self.records)]
-        return max(every, key=lambda each: each[0].value) if every else (None, "")
+        for one in chain(*self.found("membership")):
+            if "1 %" in one["tpr"]:
+                scores.setdefault(one["score"], []).append(one["tpr"]["1 %"])
+        rates = [(pooled(r), score) for score, r in scores.items() if len(r) == len(self.records)]
+        return max(rates, key=lambda rate: rate[0].value) if rates else (None, "")
 
     @property
     def bound(self) -> float:
         """The largest ε that an attack proves."""
-        membership = [each for record in self.records for each in record["data"]["leakage"]["membership"]]
-        return max((each["bound"] for each in membership), default=0.0)
+        return max((one["bound"] for one in chain(*self.found("membership"))), default=0.0)
 
 
 def releases(here: Results, *, attacked: bool = True) -> dict[str, Release]:
@@ -150,21 +146,21 @@ def default_is_safe(here: Results) -> Judged:
     attack, control = release.linked if release else (None, None)
     who, _ = release.recognised if release else (None, "")
     if attack is None or control is None or who is None:
-        return "not measured yet, or the control is too small"
+        raise Untestable("not measured yet, or the control is too small")
     # An attack's high end against the control's low end, and the other way round, as independent errors.
     spare = 2 * control.value - attack.value
     worse, better = (hypot(attack.high - attack.value, 2 * (control.value - control.low)),
                      hypot(attack.value - attack.low, 2 * (control.high - control.value)))  # fmt: skip
-    linked = Estimate(spare, spare - worse, spare + better).answer
-    recognised = Estimate(GUESSED - who.value, GUESSED - who.high, GUESSED - who.low).answer
-    return every((linked, recognised)), f"linked {attack}, control {control}; recognised {who}"
+    linked = Estimate(spare, spare - worse, spare + better).above()
+    figures = f"linked {percent(attack)}, control {percent(control)}; recognised {percent(who)}"
+    return every((linked, who.below(GUESSED))), figures
 
 
 @claimed("with ε = 8 a summary is worth clearly more than popularity released under the same ε and δ")
 def worth_more(here: Results) -> Judged:
     releases_by_name = releases(here, attacked=False)
     if GUARDED[8] not in releases_by_name or POPULAR[8] not in releases_by_name:
-        return "not measured yet"
+        raise Untestable("not measured yet")
     ours, theirs = (releases_by_name[name].quality() for name in (GUARDED[8], POPULAR[8]))
     answer = True if ours.low > theirs.high else False if ours.high < theirs.low else None
     return answer, f"{HR} {number(HR, ours.value)} against {number(HR, theirs.value)}"
@@ -175,7 +171,7 @@ def within_the_bound(here: Results) -> Judged:
     by_name = releases(here)
     proved = {epsilon: by_name[name].bound for epsilon, name in GUARDED.items() if name in by_name}
     if not proved:
-        return "not measured yet"
+        raise Untestable("not measured yet")
     figures = "; ".join(f"ε = {epsilon}: proves {bound:.2f}" for epsilon, bound in proved.items())
     return all(bound <= epsilon for epsilon, bound in proved.items()), figures
 
@@ -187,11 +183,11 @@ def tables(each: list[Results]) -> Iterator[Table]:
         for name, release in releases(here, attacked=False).items():
             leaks = ["–"] * 4
             if release.attacked:
-                (attack, control), (who, score) = release.linked, release.recognised
-                leaks = ["–" if one is None else str(one) for one in (attack, control, who)]
+                who, score = release.recognised
+                leaks = [*map(percent, (*release.linked, who)), f"{release.bound:.2f}"]
                 leaks[2] += f" ({score})" if score else ""
-                leaks.append(f"{release.bound:.2f}")
-            lines.append((name, *(Value(m, *release.quality(m)) for m in (HR, "NDCG@10")), *leaks))
+            rates = ((metric, release.quality(metric)) for metric in (HR, "NDCG@10"))
+            lines.append((name, *(Value(m, one.value, one.low, one.high) for m, one in rates), *leaks))
         yield Table(
             f"{here.dataset}: ∞-AE on each release (popularity: PopRec), what a linkage attack with {KNOWN} "
             "known items (a quarter wrong) and the strongest membership attack reach, with 95 % intervals; "
@@ -204,9 +200,12 @@ def tables(each: list[Results]) -> Iterator[Table]:
 def figures(each: list[Results]) -> Iterator[Figure]:
     """Usefulness against each kind of leakage, a point for each release."""
 
-    def panel(here: Results, x: str, leak: Callable[[Release], Rate | None]) -> Panel:
-        leaks = {name: (one, rate) for name, one in releases(here).items() if (rate := leak(one)) is not None}
-        series = [Series(name, [Point(100 * r.value, *one.quality())]) for name, (one, r) in leaks.items()]
+    def panel(here: Results, x: str, leak: Callable[[Release], Estimate | None]) -> Panel:
+        series = []
+        for name, release in releases(here).items():
+            if (rate := leak(release)) is not None:
+                own = release.quality()
+                series.append(Series(name, [Point(100 * rate.value, own.value, own.low, own.high)]))
         return Panel(here.dataset, x, f"{HR} (%)", series)
 
     for here in each:

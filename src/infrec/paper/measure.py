@@ -1,17 +1,12 @@
 """Measuring a cell: data in, models fitted, everything measured; one record out.
 
-Distilled summaries are made once and kept, for every experiment that needs the same one. A release that is to
-be attacked is made without a tenth of the users, who are then the control.
+A release that is to be attacked is made without a tenth of the users, who are then the control.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from infrec import artifacts
 from infrec.data import Interactions, Summary, Vocabulary, datasets
 from infrec.errors import InfrecError
 from infrec.metrics import co_occurrence_agreement, popularity_distance
-from infrec.paper import code, continual_strategies, deanonymise, peers
-from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
+from infrec.paper import code, continual_strategies, deanonymise, peers, summaries
+from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, Cell, Fit
 from infrec.paper.noise import flip
-from infrec.paper.records import LOOK, SPLIT_SEED, Record, environment, figures, groups, plain
+from infrec.paper.records import LOOK, SPLIT_SEED, Record, figures, groups, plain
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.randomness import generator
 from infrec.splits import Split, hide, holdout, set_aside
@@ -38,7 +32,6 @@ if TYPE_CHECKING:
     from infrec.search.criterion import Candidate
 
 COLDNESS_BINS = 5
-FOLDER = "summaries"
 ASIDE = 0.1  # of the users: the control of attacks
 
 
@@ -74,8 +67,7 @@ def measure_cell(cell: Cell, folder: Path, progress: Progress = silent) -> Recor
             "data": about,
             "measured": measured,
             "seconds": {**watch.seconds, "total": time.perf_counter() - began},
-            **environment(),
-            "code": code.stamp(),
+            **code.stamp(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **({LOOK: True} if cell.quick_look else {}),
         }
@@ -121,8 +113,8 @@ def _data(
     log: Interactions = train
     about: dict[str, Any] = {}
     if data.source == DISTILLED:
-        log = summary = distilled_summary(split, data, dataset, seed, folder, progress)
-        about = summary_facts(summary)
+        log = summary = summaries.distilled(split, data, dataset, seed, folder, progress)
+        about = summaries.facts(summary)
     elif data.source == FULL and settings:
         log = noisy_popularity(train, settings["noise_multiplier"], seed)
     elif data.source != FULL:
@@ -197,15 +189,15 @@ def _measure(
             raise
         return [{**head, "error": str(failure)}]
     selected = fitted.selected
-    own = {**figures(evaluation), "groups": groups(evaluation)}
-    out = [{**head, "selected": selected, "tried": tried, **own, "seconds": watch.seconds}]
+    clean = {**head, "selected": selected, "tried": tried, **figures(evaluation)}
+    clean |= {"groups": groups(evaluation), "seconds": watch.seconds}
     if "coldness" in cell.beyond:
-        out[0]["strata"] = _strata(evaluation)
-    if "noisy histories" in cell.beyond and cell.data.noise:
-        again = evaluate(fitted, inside, seed=SPLIT_SEED)
-        noisy_figures = {**figures(again), "groups": groups(again)}
-        out.append({**head, "histories": "noisy", "selected": selected, **noisy_figures})
-    return out
+        clean["strata"] = _strata(evaluation)
+    if not ("noisy histories" in cell.beyond and cell.data.noise):
+        return [clean]
+    again = evaluate(fitted, inside, seed=SPLIT_SEED)
+    asked_noisily = {**head, "histories": "noisy", "selected": selected, **figures(again)}
+    return [clean, {**asked_noisily, "groups": groups(again)}]
 
 
 def _fitted(
@@ -216,7 +208,7 @@ def _fitted(
     from infrec.search import tune
 
     if fit.model in peers.NAMES:
-        peer, candidates = peers.fitted(fit.model, fit_on, split, cell.seed)
+        peer, candidates = peers.Peer.best(fit.model, fit_on, split, cell.seed)
         return peer, list(map(_trial, candidates))
     settings = dict(fit.settings)
     names = models.create(fit.model).selected
@@ -251,76 +243,6 @@ def _strata(evaluation: Evaluation) -> dict[str, list[dict[str, Any]]]:
         "users": rows(by_user_coldness(evaluation, COLDNESS_BINS), "HR@100"),
         "items": rows(by_item_coldness(evaluation, COLDNESS_BINS), "found@100"),
     }
-
-
-def distilled_summary(
-    split: Split, data: Data, dataset: str, seed: int, folder: Path, progress: Progress
-) -> Summary:
-    """The summary of this train part with these settings: read where it is there, else distilled and kept.
-
-    A distillation that was killed goes on from its checkpoint; a second process waits for the first.
-    """
-    from infrec.distillation import distill
-
-    identity = {"dataset": dataset, "seed": seed, **vars(data), "settings": dict(data.settings)}
-    place = folder / fingerprint(identity)
-    with _alone(place.with_suffix(".lock")):
-        if artifacts.is_artifact(place):
-            return Summary.load(place)
-        run = place.with_suffix(".run")
-        options = {"mode": data.mode, "targets": TARGETS, **dict(data.settings)}.items()
-        settings: dict[str, Any] = {
-            name: list(value) if isinstance(value, tuple) else value for name, value in options
-        }
-        # With (ε, δ) the train part is the log: the promise is about its users. What items there are is
-        # published with these datasets.
-        guaranteed = "noise_multiplier" in settings
-        public: dict[str, Any] = {"catalogue": split.train.items} if guaranteed else {}
-        summary = distill(
-            split.train if guaranteed else split,
-            data.users,
-            seed=seed,
-            run_directory=run,
-            resume=True,
-            progress=progress,
-            **public,
-            **settings,
-        )
-        summary.save(place)
-        shutil.rmtree(run, ignore_errors=True)
-        return summary
-
-
-def summary_facts(summary: Summary) -> dict[str, Any]:
-    """Facts about a summary for its record: how it was made and how sparse it is."""
-    weights = summary.matrix.data
-    about = {
-        name: summary.about.get(name)
-        for name in ("mode", "start", "steps", "best_step", "reg", "validation", "ms_per_step", "history")
-    }
-    return {
-        **about,
-        "distill_seconds": summary.about.get("seconds"),
-        "distill_device": summary.about.get("device"),
-        "discrete": summary.discrete,
-        "bytes": summary.bytes,
-        # Of a fractional summary nearly every entry is stored, so its weight says more than their number.
-        "mass_per_user": float(weights.sum()) / summary.n_users,
-        "above_half_per_user": float((weights > 0.5).sum()) / summary.n_users,
-        "stored_share": summary.n_interactions / (summary.n_users * summary.n_items),
-        "fractional_share": float(np.mean((weights > 0) & (weights < 1))) if len(weights) else 0.0,
-    }
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 # ---- releases that are attacked --------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from statistics import fmean
@@ -15,8 +15,9 @@ from infrec.paper.cells import FULL, HEURISTICS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed_of_summaries
 from infrec.paper.noise import MODES
 from infrec.paper.records import Record
-from infrec.paper.results import Results, data_of, series
-from infrec.paper.verdicts import every, over_seeds
+from infrec.paper.results import Results, series
+from infrec.paper.rows import data_of
+from infrec.paper.verdicts import Untestable, every, over_seeds
 from infrec.report.document import Figure, Panel, Point, Table
 from infrec.report.numbers import label, signed
 
@@ -101,6 +102,20 @@ class Agreement(NamedTuple):
     seconds: float
     seeds: int
 
+    @classmethod
+    def of(cls, on_full: Mapping[str, float], records: Sequence[Record], metric: str) -> Agreement:
+        """That of the records of each seed with the qualities on all users."""
+        taus, shares, counts = [], [], []
+        for record in records:
+            on_small = qualities(record, metric)
+            shared = [one for one in on_full if one in on_small]
+            counts.append(len(shared))
+            tau = kendall([on_full[one] for one in shared], [on_small[one] for one in shared])
+            taus += [] if tau is None else [tau]
+            if best := max((on_full[one] for one in shared), default=0.0):
+                shares.append(on_full[max(shared, key=on_small.__getitem__)] / best)
+        return cls(taus, shares, counts[0], fmean(map(seconds, records)), len(records))
+
 
 def full_record(here: Results) -> Record | None:
     """The last record of all users."""
@@ -116,21 +131,7 @@ def agreements(here: Results, metric: str = METRIC) -> dict[tuple[str, int], Agr
     for record in here.records:
         if (data := data_of(record)).users is not None:
             groups.setdefault((data.name, data.users), []).append(record)
-    by_sample = {}
-    for key, records in groups.items():
-        taus, shares, counts = [], [], []
-        for record in records:
-            on_small = qualities(record, metric)
-            shared = [one for one in on_full if one in on_small]
-            counts.append(len(shared))
-            if not shared:
-                continue
-            tau = kendall([on_full[one] for one in shared], [on_small[one] for one in shared])
-            taus += [] if tau is None else [tau]
-            favourite, best = max(shared, key=lambda one: on_small[one]), max(on_full[one] for one in shared)
-            shares += [on_full[favourite] / best] if best else []
-        by_sample[key] = Agreement(taus, shares, counts[0], fmean(map(seconds, records)), len(records))
-    return by_sample
+    return {key: Agreement.of(on_full, records, metric) for key, records in groups.items()}
 
 
 def seconds(record: Record) -> float:
@@ -149,13 +150,13 @@ def ranks_as_full(here: Results, kind: str) -> Judged:
     by_size = {key: one.taus for key, one in agreements(here).items() if one.taus}
     users = max((users for source, users in by_size if source == kind), default=None)
     if users is None:
-        return None
+        raise Untestable
     rest = {source: taus for (source, u), taus in by_size.items() if u == users and source in HEURISTICS}
     own = by_size[kind, users]
-    answers = [over_seeds([tau - LEAST for tau in own]).answer]
+    answers = [over_seeds(own).above(LEAST)]
     for taus in rest.values():
         others = taus * len(own) if len(taus) == 1 else taus
-        answers.append(over_seeds([a - b for a, b in zip(own, others, strict=False)]).answer)
+        answers.append(over_seeds([a - b for a, b in zip(own, others, strict=False)]).above())
     lines = "; ".join(f"{label(source)} {_tau(fmean(taus))}" for source, taus in rest.items())
     return every(answers), f"τ over {METRIC} with {users} users: distilled {_tau(fmean(own))}; {lines}"
 
@@ -208,23 +209,16 @@ def _tau(value: float) -> str:
 
 
 def rows(results: Results) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": here.dataset,
-            "source": source,
-            "users": users,
-            "model": None,
-            "metric": f"τ({metric})",
-            "value": fmean(taus),
-            "paper": None,
-            "seeds": len(taus),
-        }
-        for here in results.each()
-        for of_metrics in [{metric: agreements(here, metric) for metric in METRICS}]
-        for source, users in of_metrics[METRIC]
-        for metric in METRICS
-        if (taus := of_metrics[metric][source, users].taus)
-    ]
+    out = []
+    for here in results.each():
+        of_metrics = {metric: agreements(here, metric) for metric in METRICS}
+        for source, users in of_metrics[METRIC]:
+            place = {"dataset": here.dataset, "source": source, "users": users, "model": None}
+            for metric, of_samples in of_metrics.items():
+                if taus := of_samples[source, users].taus:
+                    tau = {"metric": f"τ({metric})", "value": fmean(taus), "paper": None, "seeds": len(taus)}
+                    out.append({**place, **tau})
+    return out
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from infrec.errors import ConfigError
 from infrec.paper import scaling
 from infrec.paper.cells import DEFAULT_MODE, DISTILLED, FULL, HEURISTICS, PUBLISHED_KIND, Cell, Data
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
-from infrec.paper.results import HR, MAIN_AND_ALL, Results, Row, Rows, axis, pivot, series, value
+from infrec.paper.results import HR, MAIN_AND_ALL, Results, axis, pivot, series, value
+from infrec.paper.rows import Row, Rows
 from infrec.paper.table1 import CORE, USERS
-from infrec.paper.verdicts import Answer, Estimate, Statistic, estimate, every, margin, some
+from infrec.paper.verdicts import Answer, Estimate, Statistic, Untestable, estimate, every, margin, some
 from infrec.randomness import generator
 from infrec.report.document import Figure, Panel, Point, Table
 from infrec.report.numbers import label, signed
@@ -79,13 +80,12 @@ def varied(
     for noise in QUICK_LEVELS if plan.quick else LEVELS:
         again = AGAIN if noise else ()
         for model in models:
-            whole = Data(noise=noise)
-            yield Cell(dataset, 0, whole, (plan.fit(dataset, model, whole),), again or CORE)
+            yield plan.cell(dataset, Data(noise=noise), model, beyond=again or CORE)
             for users in budgets:
                 sources = [Data(source, users, noise) for source in samplers]
                 summaries = [plan.distilled(users, mode, noise) for mode in MODES[plan.quick :]]
                 for data in (*sources, *summaries):
-                    yield Cell(dataset, 0, data, (plan.fit(dataset, model, data),), again)
+                    yield plan.cell(dataset, data, model, beyond=again)
 
 
 def clean(here: Results) -> Rows:
@@ -164,21 +164,19 @@ def drop_panel(here: Results, users: int, metric: str) -> Panel:
 def compounds(here: Results) -> Judged:
     """With most noise, every sample is below the same sample without noise and below all users with it."""
     rows = clean(here).where(metric=HR)
-    noise = max(rows.every("noise"), default=0.0)
-    full, noisy_full = rows.get(source=FULL, noise=0.0), rows.get(source=FULL, noise=noise)
-    if full is None or noisy_full is None or not noise:
-        return None
+    noise = max(rows.where(noise=bool).every("noise"), default=MOST)
+    full, noisy_full = (rows.one(source=FULL, noise=level) for level in (0.0, noise))
     answers: list[Answer] = []
     parts = []
-    for source in HEURISTICS:
-        for users in rows.where(source=source).every("users"):
-            both, alone = (rows.get(source=source, users=users, noise=level) for level in (noise, 0.0))
-            if both is not None and alone is not None:
-                either = max(drop(alone.value, full), drop(noisy_full.value, full))
-                answers.append(every((margin(alone, both), margin(noisy_full, both))))
-                parts.append(f"{label(source)} {users}: {drop(both.value, full):.1f} against {either:.1f}")
+    samples = rows.where(source=HEURISTICS, noise=0.0).by("users")
+    for alone in sorted(samples, key=lambda row: HEURISTICS.index(row.source)):
+        if both := rows.get(source=alone.source, users=alone.users, noise=noise):
+            either = max(drop(alone.value, full), drop(noisy_full.value, full))
+            answers.append(every((margin(alone, both), margin(noisy_full, both))))
+            place = f"{label(alone.source)} {alone.users}"
+            parts.append(f"{place}: {drop(both.value, full):.1f} against {either:.1f}")
     if not answers:
-        return None
+        raise Untestable
     return every(answers), (
         f"{answers.count(True)} of {len(answers)} samples lose more beyond the intervals, "
         f"{answers.count(False)} less; drop in {HR} (%) with {noise:g} % noise and sampling, against the "
@@ -186,42 +184,33 @@ def compounds(here: Results) -> Judged:
     )
 
 
-Leads = dict[int, list[tuple[float, Estimate]]]  # number of users → (noise, lead)
+Contest = tuple[Row, Rows]  # a row, and those of the samplers with as much noise and as many users
 
 
-def leads(here: Results, source: str, lead: Statistic) -> Leads:
-    """How far a source is ahead of the samplers. lead: of its value and theirs. Empty without any noise."""
-    out = Leads()
-    for own, rivals in beside_samplers(here, source):
-        out.setdefault(own.users, []).append((own.noise, estimate(lead, own, *rivals)))
-    return out if any(len(of_users) > 1 for of_users in out.values()) else {}
-
-
-def beside_samplers(here: Results, source: str) -> Iterator[tuple[Row, Rows]]:
-    """Each row of a source, by noise and users, and those of the samplers there."""
+def contests(here: Results, source: str) -> dict[int, list[Contest]]:
+    """By number of users, a source beside the samplers, from the least noise to the most."""
     rows = clean(here).where(metric=HR)
     others = rows.where(source=tuple(rival for rival in HEURISTICS if rival != source))
+    by_users: dict[int, list[Contest]] = {}
     for own in rows.where(source=source).by("noise").by("users"):
         if rivals := others.where(users=own.users, noise=own.noise):
-            yield own, rivals
+            by_users.setdefault(own.users, []).append((own, rivals))
+    if not any(len(levels) > 1 for levels in by_users.values()):
+        raise Untestable
+    return by_users
 
 
-def growths(here: Results, source: str, lead: Statistic) -> dict[int, Estimate]:
-    """By number of users: the lead with most noise minus that with least."""
-    ends: dict[int, list[tuple[Row, Rows]]] = {}
-    for own, rivals in beside_samplers(here, source):
-        ends.setdefault(own.users, []).append((own, rivals))
-    out = {}
-    for users, of_users in ends.items():
-        (least, few), (most, many) = of_users[0], of_users[-1]
-        rows, middle = (most, *many, least, *few), 1 + len(many)
-        out[users] = estimate(partial(difference_of_leads, lead, middle), *rows)
-    return out
+def lead_in(contest: Contest, lead: Statistic) -> Estimate:
+    """How far ahead the source is. lead: of its value and the samplers'."""
+    own, rivals = contest
+    return estimate(lead, own, *rivals)
 
 
-def difference_of_leads(lead: Statistic, middle: int, *values: float) -> float:
-    """The lead among the values before the middle minus that among the others."""
-    return lead(*values[:middle]) - lead(*values[middle:])
+def grows(lead: Statistic, before: Contest, after: Contest) -> Answer:
+    """Whether a lead is larger in the second contest than in the first."""
+    middle = 1 + len(after[1])
+    rows = (after[0], *after[1], before[0], *before[1])
+    return estimate(lambda *values: lead(*values[:middle]) - lead(*values[middle:]), *rows).above()
 
 
 def over_best(own: float, *rivals: float) -> float:
@@ -234,11 +223,13 @@ def over_mean(own: float, *rivals: float) -> float:
     return 100 * (own - mean) / mean if mean else 0.0
 
 
-def written(leads: Leads, digits: int, unit: str) -> str:
+def written(by_users: dict[int, list[Contest]], lead: Statistic, digits: int, unit: str) -> str:
     return "; ".join(
         f"{users} users: "
-        + ", ".join(f"{signed(gap.value, digits)}{unit} at {noise:g} %" for noise, gap in gaps)
-        for users, gaps in leads.items()
+        + ", ".join(
+            f"{signed(lead_in(one, lead).value, digits)}{unit} at {one[0].noise:g} %" for one in levels
+        )
+        for users, levels in by_users.items()
     )
 
 
@@ -246,27 +237,22 @@ def written(leads: Leads, digits: int, unit: str) -> str:
     "Distill-CF has the best trade-off between noise, sampling and quality, and its lead grows with noise"
 )
 def best_trade_off(here: Results, source: str) -> Judged:
-    gaps = leads(here, source, over_best)
-    if not gaps:
-        return None
-    best = every(gap.answer for of_users in gaps.values() for _, gap in of_users)
-    grows = every(one.answer for one in growths(here, source, over_best).values())
-    return every((best, grows)), f"lead over the best sampler in {HR}: {written(gaps, 2, '')}"
+    by_users = contests(here, source)
+    answers = [lead_in(one, over_best).above() for levels in by_users.values() for one in levels]
+    answers += [grows(over_best, levels[0], levels[-1]) for levels in by_users.values()]
+    return every(answers), f"lead over the best sampler in {HR}: {written(by_users, over_best, 2, '')}"
 
 
 @claimed("Head-user sampling gains on the other samplers with more noise and fewer users")
 def head_users(here: Results) -> Judged:
-    gains = leads(here, "head-user", over_mean)
-    if not gains:
-        return None
-    answers = [one.answer for one in growths(here, "head-user", over_mean).values()]
-    noisiest = [(own, rivals) for own, rivals in beside_samplers(here, "head-user") if own.noise]
-    if len(gains) > 1:
-        most = max(own.noise for own, _ in noisiest)
-        (few, of_few), *_, (many, of_many) = [each for each in noisiest if each[0].noise == most]
-        rows, middle = (few, *of_few, many, *of_many), 1 + len(of_few)
-        answers.append(estimate(partial(difference_of_leads, over_mean, middle), *rows).answer)
-    return every(answers), f"{HR} relative to the other samplers' mean: {written(gains, 0, ' %')}"
+    by_users = contests(here, "head-user")
+    answers = [grows(over_mean, levels[0], levels[-1]) for levels in by_users.values()]
+    most = max(levels[-1][0].noise for levels in by_users.values())
+    few, *more = [levels[-1] for levels in by_users.values() if levels[-1][0].noise == most]
+    if more:
+        answers.append(grows(over_mean, more[-1], few))
+    gains = written(by_users, over_mean, 0, " %")
+    return every(answers), f"{HR} relative to the other samplers' mean: {gains}"
 
 
 # ---- ∞-AE and EASE by the number of users ------------------------------------------------------------------
@@ -297,16 +283,12 @@ def scaled_figures(each: list[Results]) -> Iterator[Figure]:
 def gap_grows(here: Results) -> Judged:
     """With most noise ∞-AE leads, by more than without; nowhere between is the gap below that without."""
     rows = clean(here).where(metric=HR, source=FULL)
-    pairs: list[tuple[Row, Row]] = []
-    for noise in rows.every("noise"):
-        ours, ease = (rows.get(model=model, noise=noise) for model in MODELS)
-        if ours is not None and ease is not None:
-            pairs.append((ours, ease))
+    pairs = rows.pairs("noise", {"model": "infinite-ae"}, {"model": "ease"})
     if len(pairs) < 2:
-        return None
+        raise Untestable
 
     def growth(of: tuple[Row, Row]) -> Answer:
-        return estimate(lambda a, b, c, d: (a - b) - (c - d), *of, *pairs[0]).answer
+        return estimate(lambda a, b, c, d: (a - b) - (c - d), *of, *pairs[0]).above()
 
     falls = [False for between in pairs[1:-1] if growth(between) is False]
     answers = [margin(*pairs[-1]), growth(pairs[-1]), *falls]
@@ -314,30 +296,29 @@ def gap_grows(here: Results) -> Judged:
     return every(answers), f"∞-AE minus EASE in {HR}: {lines}"
 
 
-def distilled_ease(here: Results, source: str) -> tuple[Row | None, Rows]:
-    """EASE with most noise: on all users, and on the summaries of a kind by their size."""
-    rows = clean(here).where(metric=HR, model="ease", noise=MOST)
-    return rows.get(source=FULL), rows.where(source=source).by("users")
+def noisiest_ease(here: Results) -> Rows:
+    """EASE with most noise, by the number of users."""
+    return clean(here).where(metric=HR, model="ease", noise=MOST).by("users")
 
 
 @claimed_of_summaries(
     f"At {MOST:g} % noise, EASE on a tiny distilled summary is better than EASE on the full data"
 )
 def small_beats_full(here: Results, source: str) -> Judged:
-    full, summaries = distilled_ease(here, source)
-    tiny = summaries.where(users=lambda users: users <= USERS)
-    if full is None or not tiny or (best := tiny.best) is None:
-        return f"{MOST:g} % noise was not measured"
-    figures = f"{HR} {best} on {best.users} distilled users, {full} on all"
+    rows = noisiest_ease(here)
+    full, tiny = rows.get(source=FULL), rows.where(source=source, users=lambda users: users <= USERS)
+    if full is None or not tiny:
+        raise Untestable(f"{MOST:g} % noise was not measured")
+    figures = f"{HR} {tiny.best} on {tiny.best.users} distilled users, {full} on all"
     return some(margin(row, full) for row in tiny), figures
 
 
 @claimed_of_summaries(f"At {MOST:g} % noise, EASE is best on the smaller distilled summaries")
 def fewer_is_better(here: Results, source: str) -> Judged:
     """Some summary of the smaller half is above each of the larger half."""
-    _, summaries = distilled_ease(here, source)
+    summaries = noisiest_ease(here).where(source=source)
     if len(summaries) < 2:
-        return f"{MOST:g} % noise was not measured"
+        raise Untestable(f"{MOST:g} % noise was not measured")
     middle = (len(summaries) + 1) // 2
     lines = ", ".join(f"{row} ({row.users})" for row in summaries)
     answer = some(every(margin(small, large) for large in summaries[middle:]) for small in summaries[:middle])

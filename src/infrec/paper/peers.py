@@ -72,22 +72,21 @@ class Peer(Scorer):
             people = (rows @ self.model.item_factors) / np.maximum(np.diff(rows.indptr), 1)[:, None]
         return np.asarray(people @ self.model.item_factors.T, np.float32)
 
+    @classmethod
+    def best(cls, name: str, log: Interactions, split: Split, seed: int) -> tuple[Peer, list[Candidate]]:
+        """The model of those in `GRIDS` that is best on validation, and all that were tried.
 
-def fitted(name: str, log: Interactions, split: Split, seed: int) -> tuple[Peer, list[Candidate]]:
-    """The model of those in `GRIDS` that is best on validation, and all that were tried.
-
-    Args:
-        name: One of `NAMES`.
-        log: What it is fitted on.
-        split: The validation items, and the histories of those who judge.
-        seed: Seed of everything random.
-    """
-    judge = Criterion(split.val.matrix, split.train.matrix)
-    models: list[Peer] = []
-    tried: list[Candidate] = []
-    for values in product(*GRIDS[name].values()):
-        settings = dict(zip(GRIDS[name], values, strict=True))
-        models.append(Peer(name, log, seed, **settings))
-        tried.append(Candidate(settings, judge(models[-1])))
-    best = max(range(len(tried)), key=lambda at: tried[at].score or 0.0)
-    return models[best], tried
+        Args:
+            name: One of `NAMES`.
+            log: What it is fitted on.
+            split: The validation items, and the histories of those who judge.
+            seed: Seed of everything random.
+        """
+        judge = Criterion(split.val.matrix, split.train.matrix)
+        models, tried = list[Peer](), list[Candidate]()
+        for values in product(*GRIDS[name].values()):
+            settings = dict(zip(GRIDS[name], values, strict=True))
+            models.append(cls(name, log, seed, **settings))
+            tried.append(Candidate(settings, judge(models[-1])))
+        at = max(range(len(tried)), key=lambda at: tried[at].score or 0.0)
+        return models[at], tried

@@ -13,17 +13,8 @@ from importlib.resources import files
 PAPER = "Sachdeva et al., Infinite Recommendation Networks: A Data-Centric Approach, NeurIPS 2022"
 METRICS = ("AUC", "HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10")
 DISTILLED_COLUMN = "distill-cf-500+infinite-ae"
-COLUMNS = (
-    "poprec",
-    "bias-only",
-    "mf",
-    "neumf",
-    "lightgcn",
-    "ease",
-    "mvae",
-    "infinite-ae",
-    DISTILLED_COLUMN,
-)
+COMPETITORS = ("poprec", "bias-only", "mf", "neumf", "lightgcn", "ease", "mvae")
+COLUMNS = (*COMPETITORS, "infinite-ae", DISTILLED_COLUMN)
 # The data table, as rounded there: users, items, interactions, sparsity in percent.
 STATISTICS = {
     "magazine": {"users": 3e3, "items": 1.3e3, "interactions": 12e3, "sparsity": 99.7},
@@ -49,3 +40,9 @@ def table1() -> dict[tuple[str, str, str], float]:
 def value(dataset: str, column: str, metric: str) -> float | None:
     """Table 1's number, where it has one; of a sample, that of the whole dataset."""
     return table1().get((SAMPLES.get(dataset, dataset), column, metric))
+
+
+def values(dataset: str, column: str) -> list[float]:
+    """A column of Table 1, in the order of `METRICS`; empty where it has none."""
+    numbers = (value(dataset, column, metric) for metric in METRICS)
+    return [number for number in numbers if number is not None]

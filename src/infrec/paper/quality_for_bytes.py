@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from infrec.paper.cells import DISTILLED, FULL, PUBLISHED_KIND, Cell, Data, pairs
 from infrec.paper.experiment import BEYOND, KNOWN_DATASETS, Experiment, Judged, Plan, claimed
-from infrec.paper.published import METRICS
 from infrec.paper.records import Record
-from infrec.paper.results import HR, Results, Row, Rows, axis, data_of, point, rows_of, series, value
-from infrec.paper.verdicts import every, margin
+from infrec.paper.results import HR, MAIN_AND_ALL, Results, axis, point, series, value
+from infrec.paper.rows import Rows, data_of, rows_of
+from infrec.paper.verdicts import Untestable, every, margin
 from infrec.report.document import Figure, Panel, Table, Value
 from infrec.report.numbers import label
 
@@ -37,7 +37,7 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     for users in plan.budgets(dataset, USERS)[: 1 if plan.quick else None]:
         data += [plan.distilled(users, mode) for mode in ("soft", "published")]
     for one in data:
-        yield Cell(dataset, 0, one, tuple(plan.fit(dataset, model, one) for model in MODELS), ("bytes",))
+        yield plan.cell(dataset, one, *MODELS, beyond=("bytes",))
 
 
 # ---- reading the records ---------------------------------------------------------------------------------
@@ -70,23 +70,13 @@ def sizes(here: Results) -> dict[str, list[Size]]:
     }
 
 
-def _row(sizes: Sequence[Size], percent: float, model: str) -> Row | None:
-    """HR@10 of a model at a share of the interactions."""
-    return next((one.rows.get(model=model, metric=HR) for one in sizes if one.percent == percent), None)
-
-
 @claimed("A weighted summary of a tenth of the interactions is better than random users with as many")
 def beats_random_users(here: Results) -> Judged:
-    of = sizes(here)
-    pairs_of_rows: Mapping[str, tuple[Row | None, Row | None]] = {
-        model: (_row(of.get(WEIGHTED, ()), TENTH, model), _row(of.get("user-rns", ()), TENTH, model))
-        for model in MODELS
-    }
-    there = {model: (a, b) for model, (a, b) in pairs_of_rows.items() if a is not None and b is not None}
-    if not there:
-        return None
-    figures = "; ".join(f"{label(model)} {own} against {random}" for model, (own, random) in there.items())
-    return every(margin(own, random) for own, random in there.values()), f"{HR} of {figures}"
+    tenths = (one.rows for own in sizes(here).values() for one in own if one.percent == TENTH)
+    rows = Rows(row for rows in tenths for row in rows).where(metric=HR)
+    pairs = rows.pairs("model", {"source": WEIGHTED}, {"source": "user-rns"})
+    figures = "; ".join(f"{label(own.model)} {own} against {random}" for own, random in pairs)
+    return every(margin(own, random) for own, random in pairs), f"{HR} of {figures}"
 
 
 @claimed("A weighted summary of about a third of the log's bytes keeps 93 % of the quality")
@@ -94,16 +84,12 @@ def keeps_quality(here: Results) -> Judged:
     of = sizes(here)
     within = [one for one in of.get(WEIGHTED, ()) if one.share <= THIRD]
     if not within:
-        return "no weighted summary of at most 35 % of the log's bytes was measured"
-    full, largest = of[FULL][0].rows, within[-1]
-    there = [
-        (model, own, whole)
-        for model in MODELS
-        if (own := largest.rows.get(model=model, metric=HR)) and (whole := full.get(model=model, metric=HR))
-    ]
-    figures = "; ".join(f"{label(model)} {own} of {whole}" for model, own, whole in there)
-    answer = every(margin(own, whole, KEPT) for _, own, whole in there)
-    return answer, f"{HR} with {100 * largest.share:.0f} % of the bytes: {figures}"
+        raise Untestable("no weighted summary of at most 35 % of the log's bytes was measured")
+    rows = Rows([*within[-1].rows, *of[FULL][0].rows]).where(metric=HR)
+    pairs = rows.pairs("model", {"source": WEIGHTED}, {"source": FULL})
+    figures = "; ".join(f"{label(own.model)} {own} of {whole}" for own, whole in pairs)
+    answer = every(margin(own, whole, KEPT) for own, whole in pairs)
+    return answer, f"{HR} with {100 * within[-1].share:.0f} % of the bytes: {figures}"
 
 
 # ---- figures and tables ------------------------------------------------------------------------------------
@@ -111,22 +97,18 @@ def figures(each: list[Results]) -> Iterator[Figure]:
     """The main figure, and the appendix's with every metric."""
 
     def panel(here: Results, model: str, metric: str) -> Panel:
-        of = sizes(here)
         curves = {
             source: [
-                point(100 * one.share, row)
-                for one in own
-                if (row := one.rows.get(model=model, metric=metric)) is not None
+                (100 * one.share, row) for one in own for row in one.rows.where(model=model, metric=metric)
             ]
-            for source, own in of.items()
-            if source != FULL
+            for source, own in sizes(here).items()
         }
-        full = next((one.rows.get(model=model, metric=metric) for one in of.get(FULL, ())), None)
-        line = None if full is None else (full.value, "all users")
+        line = next(((row.value, "all users") for _, row in curves.pop(FULL, ())), None)
+        points = {source: [point(x, row) for x, row in curve] for source, curve in curves.items()}
         title = f"{here.dataset}: {label(model)}"
-        return Panel(title, "bytes (% of the log's)", axis(metric), series(curves), log_x=True, line=line)
+        return Panel(title, "bytes (% of the log's)", axis(metric), series(points), log_x=True, line=line)
 
-    for suffix, metrics in (("", (HR,)), ("-all", METRICS)):
+    for suffix, metrics in MAIN_AND_ALL:
         yield Figure(
             f"bytes{suffix}",
             "Quality of models fitted on summaries and samples, against the bytes of their "

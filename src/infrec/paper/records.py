@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infrec import __version__, drafts, machine
+from infrec import drafts
 from infrec.errors import ArtifactError
 from infrec.randomness import generator
 
@@ -32,7 +31,6 @@ SPLIT_SEED = 42  # the split and the negatives are the same for every seed: what
 METRICS = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC", "coverage@10", "novelty@10")
 GROUPS = 50  # of users, the same for everything that is measured on a dataset: what pairs are compared by
 PAIRED = METRICS[:6]
-_LIBRARIES = ("infrec", "jax", "jaxlib", "optax", "numpy", "scipy")
 
 
 class Records:
@@ -137,19 +135,6 @@ def _write(handle: int, data: bytes, end: int) -> None:
 def plain(value: Any) -> Any:
     """Only what JSON has, numbers to six significant digits; one that is not finite becomes null."""
     return drafts.plain(value, digits=6)
-
-
-def environment() -> dict[str, Any]:
-    """The device of the arithmetic, JAX's accelerator or the CPU, and the libraries that decide a result."""
-    installed = {name: one for name, one in machine.versions(_LIBRARIES).items() if one is not None}
-    installed |= {"infrec": installed.get("infrec", __version__)}  # also from the source tree
-    device = f"cpu ({machine.cores()} cores)"
-    if "jax" in sys.modules:
-        import jax
-
-        first = jax.devices()[0]
-        device = device if first.platform == "cpu" else str(first.device_kind)
-    return {"device": device, "versions": installed}
 
 
 def figures(evaluation: Evaluation) -> dict[str, Any]:

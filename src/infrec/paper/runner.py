@@ -22,8 +22,8 @@ from infrec.errors import ConfigError, DataError, InfrecError
 from infrec.paper import measure
 from infrec.paper.cells import Cell
 from infrec.paper.experiment import SEEDS, Experiment, Plan
-from infrec.paper.measure import FOLDER
 from infrec.paper.records import LOOK, Record, Records
+from infrec.paper.summaries import FOLDER
 from infrec.progress import Progress, silent
 from infrec.search import committed
 

@@ -11,28 +11,13 @@ from math import log
 from statistics import fmean
 from typing import Any
 
-from infrec.paper.cells import (
-    CLOSED_FORM,
-    DISTILLED,
-    FULL,
-    GENERATED,
-    HEURISTICS,
-    PUBLISHED_KIND,
-    Cell,
-    Data,
-)
-from infrec.paper.experiment import (
-    Claimed,
-    Experiment,
-    Judged,
-    Plan,
-    claimed,
-    claimed_of_summaries,
-)
+from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, GENERATED, HEURISTICS, PUBLISHED_KIND, Cell, Data
+from infrec.paper.experiment import Claimed, Experiment, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.published import METRICS
-from infrec.paper.results import HR, Results, Row, Rows, axis, pivot, point, series, value
+from infrec.paper.results import HR, Results, axis, pivot, point, series, value
+from infrec.paper.rows import Row, Rows
 from infrec.paper.table1 import CORE, MODES, USERS
-from infrec.paper.verdicts import Answer, Estimate, estimate, every, margin, some
+from infrec.paper.verdicts import Estimate, Untestable, estimate, every, margin, some
 from infrec.report.document import Figure, Panel, Point, Table, Value
 from infrec.report.numbers import label, number
 
@@ -45,12 +30,12 @@ APART = 0.1  # of a share: what counts as another behaviour
 
 def varied(model: str, plan: Plan, dataset: str) -> Iterator[Cell]:
     """One model on every source and budget, and on all users."""
-    yield Cell(dataset, 0, Data(), (plan.fit(dataset, model),), CORE)
+    yield plan.cell(dataset, Data(), model, beyond=CORE)
     budgets = plan.budgets(dataset)
     for users in budgets[-1:] if plan.quick and model not in CLOSED_FORM else budgets:
         summaries = [plan.distilled(users, mode) for mode in (QUICK_MODES if plan.quick else MODES)]
         for data in (*(Data(source, users) for source in HEURISTICS), *summaries):
-            yield Cell(dataset, 0, data, (plan.fit(dataset, model, data),))
+            yield plan.cell(dataset, data, model)
 
 
 # ---- figures and tables ----------------------------------------------------------------------------------
@@ -90,14 +75,12 @@ def tables(model: str, each: list[Results]) -> Iterator[Table]:
     for here in each:
         rows = here.rows.where(metric=HR)
         columns = {f"{users:,}": users for users in rows.samples.every("users")} | {"all": None}
-        lines = {label(source): source for source in SOURCES if rows.where(source=source)}
-        lines |= {"all users": FULL} if rows.where(source=FULL) else {}
+        lines = {label(source): source for source in (*SOURCES, FULL) if rows.where(source=source)}
 
         def cell(source: str, users: int | None, rows: Rows = rows) -> Value:
-            if (source == FULL) != (users is None):
-                return Value(HR, None)
-            own = rows.where(source=source)
-            return value(HR, own.get() if users is None else own.get(users=users), paper=source == FULL)
+            if source == FULL:
+                return value(HR, None if users else rows.get(source=FULL), paper=True)
+            return value(HR, rows.get(source=source, users=users))
 
         caption = f"{label(model)} on {here.dataset}: {HR} by source and number of users."
         yield pivot(caption, "source", lines, columns, cell)
@@ -113,9 +96,9 @@ def near_the_line(here: Results) -> Judged:
         if len(rows) >= 3 and rows[-1].source == FULL:
             distances[source] = estimate(partial(off_the_line, rows.every("users")), *rows)
     if not distances:
-        return "too few budgets were measured"
+        raise Untestable("too few budgets were measured")
     lines = "; ".join(f"{label(source)} {100 * off.value:.1f} %" for source, off in distances.items())
-    near = every(below(off, NEAR) for off in distances.values())
+    near = every(off.below(NEAR) for off in distances.values())
     return near, f"mean distance from it in percent of the full {HR}: {lines}"
 
 
@@ -126,20 +109,16 @@ def off_the_line(users: Sequence[int], *values: float) -> float:
     return fmean(abs(v - first - (last - first) * log(n / users[0]) / span) for n, v in inner) / last
 
 
-def below(one: Estimate, limit: float) -> Answer:
-    """Whether a number is below a limit; None where the limit lies in its interval."""
-    return True if one.high < limit else False if one.low > limit else None
-
-
 @claimed("Of the heuristic samplers, User-RNS is slightly the best")
 def best_heuristic(here: Results) -> Judged:
     of_sources = on_shared_budgets(here.rows)
     own = of_sources.get("user-rns")
     if own is None or len(of_sources) < 2:
-        return None
-    lines = "; ".join(f"{label(source)} {number(HR, mean(rows))}" for source, rows in of_sources.items())
+        raise Untestable
+    means = {source: fmean(row.value for row in rows) for source, rows in of_sources.items()}
+    lines = "; ".join(f"{label(source)} {number(HR, mean)}" for source, mean in means.items())
     answers = [
-        estimate(partial(difference_of_means, len(own)), *own, *rows).answer
+        estimate(partial(difference_of_means, len(own)), *own, *rows).above()
         for source, rows in of_sources.items()
         if source != "user-rns"
     ]
@@ -149,10 +128,6 @@ def best_heuristic(here: Results) -> Judged:
 def difference_of_means(count: int, *values: float) -> float:
     """The mean of the first so many values minus that of the others."""
     return fmean(values[:count]) - fmean(values[count:])
-
-
-def mean(rows: Rows) -> float:
-    return fmean(row.value for row in rows)
 
 
 def on_shared_budgets(rows: Rows) -> dict[str, Rows]:
@@ -169,10 +144,10 @@ def on_shared_budgets(rows: Rows) -> dict[str, Rows]:
 def saturates(here: Results, source: str) -> Judged:
     rows = here.rows.where(metric=HR, source=source).by("users")
     from_500 = rows.where(users=lambda users: users >= USERS)
-    if len(from_500) < 2 or (best := rows.best) is None:
-        return f"no budgets of {USERS} and more were measured"
+    if len(from_500) < 2:
+        raise Untestable(f"no budgets of {USERS} and more were measured")
     first, *rest = from_500
-    figures = f"{first} with {first.users}, at most {best} with up to {rows[-1].users:,} users"
+    figures = f"{first} with {first.users}, at most {rows.best} with up to {rows[-1].users:,} users"
     return every(margin(first, row, 1 - SATURATED) for row in rest), figures
 
 
@@ -182,15 +157,10 @@ def transfers(model: str) -> Claimed:
     @claimed_of_summaries(f"Summaries made through ∞-AE serve {label(model)} as well: they transfer")
     def judge(here: Results, source: str) -> Judged:
         rows = here.rows.where(metric=HR)
-        full = rows.get(source=FULL)
-        summaries = rows.where(source=source, users=lambda users: users <= USERS)
-        if full is None or not summaries:
-            return None
-        own = summaries.by("users")[-1]
+        full = rows.one(source=FULL)
+        own = Rows(reversed(rows.by("users"))).one(source=source, users=lambda users: users <= USERS)
         heuristics = rows.where(users=own.users, source=HEURISTICS)
         best = heuristics.best
-        if best is None or not full.value:
-            return None
         answers = [margin(own, full, TRANSFERS), *(margin(own, rival) for rival in heuristics)]
         share = 100 * own.value / full.value
         return every(answers), (
@@ -204,10 +174,8 @@ def transfers(model: str) -> Claimed:
 @claimed_of_summaries("MVAE on distilled data is better than MVAE on the full data")
 def better_than_full(here: Results, source: str) -> Judged:
     rows = here.rows.where(metric=HR)
-    full, summaries = rows.get(source=FULL), rows.where(source=source)
+    full, summaries = rows.one(source=FULL), rows.where(source=source)
     best = summaries.best
-    if full is None or best is None:
-        return None
     figures = f"{HR} {best} with {best.users:,} users, {full} on all {full.users:,} users"
     return some(margin(row, full) for row in summaries), figures
 
@@ -225,7 +193,7 @@ def interactions_differ(here: Results) -> Judged:
         own = others.pop("interaction-rns", None)
         if own is None or not others:
             needed = "transfer-mvae, transfer-ease and sample-efficiency"
-            return f"needs {needed}; {label(model)} is not measured yet"
+            raise Untestable(f"needs {needed}; {label(model)} is not measured yet")
         place, rivals = len(rows_of), [row for rows in others.values() for row in rows]
         shares[model] = partial(relative_mean, place, len(own), len(rivals))
         rows_of += [*own, *rivals]
@@ -236,10 +204,7 @@ def interactions_differ(here: Results) -> Judged:
     def nearer(*values: float) -> float:
         return apart("ease", *values) - apart("infinite-ae", *values)
 
-    answers = (
-        estimate(lambda *values: apart("ease", *values) - APART, *rows_of).answer,
-        estimate(nearer, *rows_of).answer,
-    )
+    answers = estimate(partial(apart, "ease"), *rows_of).above(APART), estimate(nearer, *rows_of).above()
     values = [row.value for row in rows_of]
     lines = ", ".join(f"{share(values):.3f} for {label(model)}" for model, share in shares.items())
     return every(answers), (

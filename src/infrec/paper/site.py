@@ -10,7 +10,7 @@ from pathlib import Path
 from infrec import drafts, paper
 from infrec.errors import ArtifactError
 from infrec.paper import code, published
-from infrec.paper.experiment import BEYOND, Experiment
+from infrec.paper.experiment import BEYOND, Experiment, Findings
 from infrec.paper.published import PAPER
 from infrec.paper.records import FILE
 from infrec.paper.results import AT_EDGE, Results
@@ -22,7 +22,6 @@ from infrec.report.document import (
     ClaimGrid,
     Claims,
     Document,
-    Findings,
     Fold,
     Items,
     Link,
@@ -79,7 +78,7 @@ def build(root: Path, names: Sequence[str] | None = None) -> list[Path]:
 def read(root: Path, experiment: Experiment) -> tuple[Findings, Results]:
     """The findings of an experiment's records, without verdicts on a quick look, and the records' results."""
     results = Results.at(root, experiment.name)
-    return experiment.findings(results).without_verdicts(results.quick_datasets()), results
+    return experiment.findings(results), results
 
 
 def _write(folder: Path, page: Document) -> list[Path]:
@@ -133,7 +132,7 @@ def document(experiment: Experiment, findings: Findings, results: Results) -> Do
 
 
 def _on_kinds(claims: Sequence[Claim]) -> list[Block]:
-    return [Text(TWO_KINDS, "quiet")] if any(one.ours for one in claims) else []
+    return [Text(TWO_KINDS, "quiet")] if Claims(claims).of_summaries else []
 
 
 def remarks(table: Table) -> Iterator[str]:

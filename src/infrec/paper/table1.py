@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from infrec.paper import published
 from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, Cell, Data
-from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
-from infrec.paper.published import METRICS
-from infrec.paper.results import MAIN, Results, Row, column, dataset_of, value
-from infrec.paper.verdicts import Answer, estimate, every, margin
-from infrec.report.document import UNTESTABLE, Claim, Findings, Table, Value
+from infrec.paper.experiment import Experiment, Findings, Judged, Plan, claimed, claimed_of_summaries
+from infrec.paper.published import COMPETITORS, METRICS
+from infrec.paper.results import MAIN, Results, dataset_of, pivot, value
+from infrec.paper.rows import Row, column
+from infrec.paper.verdicts import Answer, Untestable, estimate, every, margin
+from infrec.report.document import UNTESTABLE, Claim, Table, Value
 from infrec.report.numbers import label, listed
 
 USERS = 500
 MODES = ("published", "soft", "discrete")
 LEAST, MOST = 96, 105  # percent
 QUICK_MODES = ("published", "discrete")
-COMPETITORS = published.COLUMNS[:7]
 MODELS = (*published.COLUMNS[:-1], "infinite-ae-plus")  # the paper's, in its order, then ours
 TRAINED = tuple(model for model in MODELS if model not in CLOSED_FORM)
 CORE = ("coldness",)  # measured with every model on all users, so that `cold` need not fit them again
@@ -28,10 +28,10 @@ CORE = ("coldness",)  # measured with every model on all users, so that `cold` n
 def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
     """Every model on all users, and ∞-AE on summaries of each mode."""
     for model in MODELS:
-        yield Cell(dataset, 0, Data(), (plan.fit(dataset, model),), CORE)
+        yield plan.cell(dataset, Data(), model, beyond=CORE)
     users = plan.budgets(dataset, (USERS,))[-1]
     for mode in QUICK_MODES if plan.quick else MODES:
-        yield Cell(dataset, 0, plan.distilled(users, mode), (plan.fit(dataset, "infinite-ae"),))
+        yield plan.cell(dataset, plan.distilled(users, mode), "infinite-ae")
 
 
 # ---- claims ----------------------------------------------------------------------------------------------
@@ -43,29 +43,19 @@ def beats_all(here: Results) -> Judged:
 @claimed_of_summaries(f"{USERS} distilled users reach {LEAST}–{MOST} % of ∞-AE's quality on the full data")
 def keeps(here: Results, source: str) -> Judged:
     """Both ends are tested, in every metric."""
-    ours = here.rows.where(model="infinite-ae")
-    shares: list[tuple[float, str]] = []
-    inside: list[Answer] = []
-    for metric in METRICS:
-        full, own = ours.get(source=FULL, metric=metric), ours.get(source=source, metric=metric)
-        if full is not None and own is not None and full.value:
-            shares.append((100 * own.value / full.value, metric))
-            inside += [
-                estimate(lambda a, b: 100 * a / b - LEAST, own, full).answer,
-                estimate(lambda a, b: MOST - 100 * a / b, own, full).answer,
-            ]
-    if not shares:
-        return None
+    ours = here.rows.where(model="infinite-ae", metric=METRICS)
+    measured = [both for both in ours.pairs("metric", {"source": source}, {"source": FULL}) if both[1].value]
+    if not measured:
+        raise Untestable
+    shares = [(100 * own.value / full.value, own.metric) for own, full in measured]
+    inside = [estimate(lambda a, b: 100 * a / b, own, full) for own, full in measured]
     (low, where), (high, there) = min(shares), max(shares)
-    ratios = [
-        100 * few / whole
-        for metric in METRICS
-        if (few := published.value(here.dataset, published.DISTILLED_COLUMN, metric)) is not None
-        and (whole := published.value(here.dataset, "infinite-ae", metric)) is not None
-    ]
+    of_columns = (published.values(here.dataset, c) for c in (published.DISTILLED_COLUMN, "infinite-ae"))
+    ratios = [100 * few / whole for few, whole in zip(*of_columns, strict=True)]
     of_paper = f" (the paper's own figures: {min(ratios):.1f} to {max(ratios):.1f} %)" if ratios else ""
     figures = f"{label(source)}: {low:.1f} % ({where}) to {high:.1f} % ({there})"
-    return every(inside), figures + (of_paper if source == MAIN else "")
+    answers = [answer for share in inside for answer in (share.above(LEAST), share.below(MOST))]
+    return every(answers), figures + (of_paper if source == MAIN else "")
 
 
 @claimed_of_summaries(f"∞-AE on {USERS} distilled users beats every competitor trained on the full data")
@@ -77,41 +67,44 @@ def _against(here: Results, source: str, column: str) -> Judged:
     """∞-AE on a source against each competitor in each metric. column: the paper's figures of it."""
     ours = here.rows.where(source=source, model="infinite-ae")
     rivals = here.rows.where(source=FULL, model=COMPETITORS)
-    if not ours or not rivals:
-        return None
     lines: dict[str, list[str]] = {"ahead": [], "level": [], "behind": []}
     answers: list[Answer] = []
     for metric in METRICS:
-        own, of_metric = ours.get(metric=metric), rivals.where(metric=metric)
-        if own is None or (best := of_metric.best) is None:
-            continue
+        own, of_metric = ours.one(metric=metric), rivals.where(metric=metric)
+        best = of_metric.best
         answers.append(every(margin(own, rival) for rival in of_metric))
         word = {True: "ahead", None: "level", False: "behind"}[answers[-1]]
         lines[word].append(f"{metric} {own} against {label(best.model)} {best}")
-    absent = not_measured(rivals.every("model"))
-    tail = absent + _in_the_paper(here.dataset, column)
     counted = f"ahead of all beyond the intervals in {len(lines['ahead'])} of {len(answers)} metrics"
     parts = [f"{word}: {', '.join(lines[word])}" for word in ("behind", "level") if lines[word]]
-    figures = "; ".join((counted, *parts)) + tail
-    verdict = every(answers)
-    return figures if absent and verdict is not False else (verdict, figures)
+    figures = "; ".join((counted, *parts))
+    return over_competitors(answers, rivals.every("model"), figures, _in_the_paper(here.dataset, column))
 
 
-def not_measured(models: list[str]) -> str:
-    """A remark on the competitors that are not among these models."""
-    absent = [label(model) for model in COMPETITORS if model not in models]
-    return f" (not measured: {listed(absent)})" if absent else ""
+def over_competitors(answers: Iterable[Answer], models: Sequence[str], figures: str, end: str = "") -> Judged:
+    """The verdict against all competitors; those not measured are named, and leave it open unless it is no.
+
+    Args:
+        answers: Those of the comparisons.
+        models: The competitors that were measured.
+        figures: What the comparisons found.
+        end: Words behind the figures.
+    """
+    verdict, absent = every(answers), [label(model) for model in COMPETITORS if model not in models]
+    if not absent:
+        return verdict, figures + end
+    figures += f" (not measured: {listed(absent)}){end}"
+    if verdict is not False:
+        raise Untestable(figures)
+    return verdict, figures
 
 
 def _in_the_paper(dataset: str, column: str) -> str:
     """In how many metrics the paper's own figures lead, where it has the dataset."""
-    led = []
-    for metric in METRICS:
-        own = published.value(dataset, column, metric)
-        rivals = [published.value(dataset, model, metric) for model in COMPETITORS]
-        if own is not None:
-            led.append(own >= max(value for value in rivals if value is not None))
-    return f" (the paper's own figures: ahead in {sum(led)} of {len(led)})" if led else ""
+    own = published.values(dataset, column)
+    rivals = [values for model in COMPETITORS if (values := published.values(dataset, model))]
+    led = sum(value >= max(others) for value, *others in zip(own, *rivals, strict=True)) if own else 0
+    return f" (the paper's own figures: ahead in {led} of {len(own)})" if own else ""
 
 
 # ---- tables ----------------------------------------------------------------------------------------------
@@ -122,24 +115,26 @@ def named(row: Row) -> str:
 
 def tables(each: list[Results]) -> Iterator[Table]:
     """Models down, metrics across; of those that the paper alone has, its values."""
-    for here in each:
-        rows, dataset = here.rows, here.dataset
-        rows_by_cell = {(named(row), row.metric): row for row in rows}
-        of_paper = [one for one in published.COLUMNS if published.value(dataset, one, "HR@10") is not None]
-        models = sorted(dict.fromkeys([*(model for model, _ in rows_by_cell), *of_paper]), key=_place)
-        best = {metric: max(r.value for r in rows if r.metric == metric) for metric in rows.every("metric")}
-        lines: list[list[str | Value]] = []
-        for model in models:
-            lines.append([label(model)])
-            for metric in METRICS:
-                cell = value(metric, rows_by_cell.get((model, metric)), paper=True, best=best.get(metric))
-                if (model, metric) not in rows_by_cell:
-                    cell = replace(cell, paper=published.value(dataset, model, metric))
-                lines[-1].append(cell)
-        users = next((f" ({row.users:,} users)" for row in rows if row.source == FULL), "")
-        what = "in percent but AUC; with the paper's value and, in brackets, ours minus it"
-        caption = f"{dataset}{users}: {what if of_paper else 'in percent but AUC'}."
-        yield Table(caption, ("model", *METRICS), lines)
+    return map(table, each)
+
+
+def table(here: Results) -> Table:
+    rows, dataset = here.rows, here.dataset
+    rows_by_cell = {(named(row), row.metric): row for row in rows}
+    of_paper = [one for one in published.COLUMNS if published.values(dataset, one)]
+    models = sorted(dict.fromkeys([*(model for model, _ in rows_by_cell), *of_paper]), key=_place)
+
+    def cell(model: str, metric: str) -> Value:
+        row = rows_by_cell.get((model, metric))
+        if row is None:
+            return Value(metric, None, paper=published.value(dataset, model, metric))
+        return value(metric, row, paper=True, best=rows.where(metric=metric).best.value)
+
+    users = next((f" ({row.users:,} users)" for row in rows if row.source == FULL), "")
+    what = "in percent but AUC; with the paper's value and, in brackets, ours minus it"
+    caption = f"{dataset}{users}: {what if of_paper else 'in percent but AUC'}."
+    lines = {label(model): model for model in models}
+    return pivot(caption, "model", lines, {metric: metric for metric in METRICS}, cell)
 
 
 def _place(model: str) -> int:
@@ -183,36 +178,33 @@ NOTE_ON_MAGAZINE = (
 class Table1(Experiment):
     """Also says which of the paper's datasets were not measured, once any of them was."""
 
-    def findings(self, results: Results) -> Findings:
-        report, there, rows = super().findings(results), set(results.datasets()), results.rows
+    def findings(self, results: Results, *, quick: bool = False) -> Findings:
+        report, there = super().findings(results, quick=quick), set(results.datasets())
         absent = [
             Claim(beats_all.text, name, UNTESTABLE, "there are no records of this dataset.")
             for name in published.STATISTICS
             if there & set(published.STATISTICS) and name not in there
         ]
-        ease = [NOTE_ON_EASE] if rows.where(dataset="ml-1m", model="ease") else []
-        magazine = [NOTE_ON_MAGAZINE] if rows.where(dataset="magazine") else []
-        notes = [*report.notes, *ease, *magazine, *map(note_on_shipped, shipped(results).items())]
+        notes = [*report.notes, *notes_on_datasets(results)]
         return replace(report, claims=[*report.claims, *absent], notes=notes)
 
 
-def shipped(results: Results) -> dict[str, list[str]]:
-    """By dataset, the trained models that were measured with their shipped settings: none are committed."""
-    models: dict[str, list[str]] = {}
+def notes_on_datasets(results: Results) -> Iterator[str]:
+    """Remarks on datasets; and of which of them no settings of trained models are committed."""
+    if results.rows.where(dataset="ml-1m", model="ease"):
+        yield NOTE_ON_EASE
+    if results.rows.where(dataset="magazine"):
+        yield NOTE_ON_MAGAZINE
+    shipped: dict[str, dict[str, None]] = {}
     for record in results.records:
         for one in record["measured"]:
             if one["model"] in TRAINED and not one["settings"]:
-                models.setdefault(dataset_of(record), []).append(one["model"])
-    return models
-
-
-def note_on_shipped(of_dataset: tuple[str, list[str]]) -> str:
-    """A remark on a dataset and its models of which no settings are committed."""
-    dataset, models = of_dataset
-    return (
-        f"{dataset}: {listed(list(map(label, dict.fromkeys(models))))} have their shipped settings: none "
-        "that a search has found are committed for this dataset (results/selected)."
-    )
+                shipped.setdefault(dataset_of(record), {})[label(one["model"])] = None
+    for dataset, models in shipped.items():
+        yield (
+            f"{dataset}: {listed(list(models))} have their shipped settings: none that a search has found "
+            "are committed for this dataset (results/selected)."
+        )
 
 
 EXPERIMENT = Table1(

@@ -120,8 +120,3 @@ def beside(log: Interactions, rows: sp.csr_array) -> Interactions:
     users = [f"user {each}" for each in log.users.ids.to_pylist()]
     users += [f"synthetic {number}" for number in range(rows.shape[0])]
     return Interactions.from_csr(sp.vstack([log.matrix, rows]), users=users, items=log.items.ids)
-
-
-def in_rows(matrix: sp.csr_array, rows: NDArray[np.int64], shape: tuple[int, int]) -> sp.csr_array:
-    coo = matrix.tocoo()
-    return sp.csr_array((coo.data, (rows[coo.row], coo.col)), shape=shape)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from infrec.paper import peers
 from infrec.paper.cells import DISTILLED, FULL, Cell, Data, Fit, pairs
 from infrec.paper.experiment import BEYOND, KNOWN_DATASETS, Experiment, Judged, Plan, claimed
-from infrec.paper.results import HR, Results, value
+from infrec.paper.results import HR, Results, pivot, value
 from infrec.paper.verdicts import every, margin
-from infrec.report.document import Table, Value
+from infrec.report.document import Table
 from infrec.report.numbers import label
 
 MODELS = ("infinite-ae", "infinite-ae-plus", "ease", "mf", "neumf", "lightgcn", "mvae", *peers.NAMES)
@@ -17,7 +17,6 @@ CLOSED = ("infinite-ae", "ease")  # of a quick look
 PERCENT = 10  # of the log's interactions, in the summary and of the random users
 SMALL = dict.fromkeys(("magazine", "douban-book", "lastfm-2k", "demo"), 33)  # of logs below 200,000
 WEIGHTED, RANDOM = f"{DISTILLED}-weighted", "user-rns"
-SOURCES = (FULL, WEIGHTED, RANDOM)
 METRICS = (HR, "HR@100", "NDCG@10")
 KEPT = 0.93
 
@@ -36,54 +35,29 @@ def varied(plan: Plan, dataset: str) -> Iterator[Cell]:
 
 @claimed("Every model keeps 93 % of its quality on the weighted summary")
 def keeps_quality(here: Results) -> Judged:
-    rows = here.rows.where(metric=HR)
-    there = [
-        (model, own, full)
-        for model in rows.every("model")
-        if (own := rows.get(model=model, source=WEIGHTED)) and (full := rows.get(model=model, source=FULL))
-    ]
-    if not there:
-        return None
-    shares = ", ".join(
-        f"{label(model)} {100 * own.value / full.value:.0f} %" for model, own, full in there if full.value
-    )
-    return every(margin(own, full, KEPT) for _, own, full in there), f"{HR}: {shares}"
+    pairs = here.rows.where(metric=HR).pairs("model", {"source": WEIGHTED}, {"source": FULL})
+    shares = (f"{label(own.model)} {100 * own.value / full.value:.0f} %" for own, full in pairs if full.value)
+    return every(margin(own, full, KEPT) for own, full in pairs), f"{HR}: {', '.join(shares)}"
 
 
 @claimed("Every model is better on the weighted summary than on random users with as many interactions")
 def beats_random_users(here: Results) -> Judged:
-    rows = here.rows.where(metric=HR)
-    there = [
-        (model, own, random)
-        for model in rows.every("model")
-        if (own := rows.get(model=model, source=WEIGHTED))
-        and (random := rows.get(model=model, source=RANDOM))
-    ]
-    if not there:
-        return None
-    figures = ", ".join(f"{label(model)} {own} against {random}" for model, own, random in there)
-    return every(margin(own, random) for _, own, random in there), f"{HR}: {figures}"
+    pairs = here.rows.where(metric=HR).pairs("model", {"source": WEIGHTED}, {"source": RANDOM})
+    figures = ", ".join(f"{label(own.model)} {own} against {random}" for own, random in pairs)
+    return every(margin(own, random) for own, random in pairs), f"{HR}: {figures}"
 
 
 def tables(each: list[Results]) -> Iterator[Table]:
     """Models down; what they are fitted on and metrics across."""
     names = {FULL: "all users", WEIGHTED: "summary", RANDOM: "random users"}
-    heads = [f"{names[source]}, {metric}" for source in SOURCES for metric in METRICS]
+    columns = {f"{name}, {metric}": (source, metric) for source, name in names.items() for metric in METRICS}
     for here in each:
-        lines: list[Sequence[str | Value]] = [
-            (
-                label(model),
-                *(
-                    value(metric, here.rows.get(model=model, source=source, metric=metric))
-                    for source in SOURCES
-                    for metric in METRICS
-                ),
-            )
-            for model in MODELS
-            if here.rows.where(model=model)
-        ]
-        yield Table(
-            f"{here.dataset}: models fitted on everything, and on what is smaller.", ("model", *heads), lines
+        yield pivot(
+            f"{here.dataset}: models fitted on everything, and on what is smaller.",
+            "model",
+            {label(model): own for model in MODELS if (own := here.rows.where(model=model))},
+            columns,
+            lambda own, of: value(of[1], own.get(source=of[0], metric=of[1])),
         )
 
 

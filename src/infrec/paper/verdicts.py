@@ -16,11 +16,18 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from infrec.paper.results import Row
+    from infrec.paper.rows import Row
 
 LEVEL = 0.95
 Answer = bool | None  # None: undecided within the intervals
 Statistic = Callable[..., float]
+
+
+class Untestable(Exception):
+    """Raised where a claim cannot be tested, with the reason."""
+
+    def __init__(self, reason: str = "nothing measured yet") -> None:
+        super().__init__(reason)
 
 
 @dataclass(frozen=True)
@@ -31,10 +38,13 @@ class Estimate:
     low: float
     high: float
 
-    @property
-    def answer(self) -> Answer:
-        """Whether it is above zero; None where the interval holds both."""
-        return True if self.low > 0 else False if self.high < 0 else None
+    def above(self, limit: float = 0.0) -> Answer:
+        """Whether it is above a limit; None where the limit lies in the interval."""
+        return True if self.low > limit else False if self.high < limit else None
+
+    def below(self, limit: float) -> Answer:
+        """Whether it is below a limit; None where the limit lies in the interval."""
+        return True if self.high < limit else False if self.low > limit else None
 
 
 def estimate(statistic: Statistic, *rows: Row) -> Estimate:
@@ -57,7 +67,7 @@ def margin(one: Row, other: Row, share: float = 1.0) -> Answer:
         other: The row that it is compared with.
         share: Of the other row's value.
     """
-    return estimate(lambda a, b: a - share * b, one, other).answer
+    return estimate(lambda a, b: a - share * b, one, other).above()
 
 
 def over_seeds(values: Sequence[float]) -> Estimate:
@@ -132,11 +142,6 @@ def most(answers: Iterable[Answer]) -> Answer:
     if 2 * known.count(True) > len(known):
         return True
     return False if 2 * known.count(False) >= len(known) else None
-
-
-def opposite(answer: Answer) -> Answer:
-    """No for yes and yes for no."""
-    return None if answer is None else not answer
 
 
 def alike(answers: Iterable[Answer]) -> Answer:

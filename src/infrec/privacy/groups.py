@@ -15,7 +15,7 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.interactions import canonical
 from infrec.privacy.matching import item_weights, over
 from infrec.randomness import generator
-from infrec.splits.holdout import rows_of
+from infrec.splits.holdout import entries, place_in_row
 
 MOST = 20_000  # people of a group that are attacked; more of them narrow no interval that matters
 AT_ONCE = 1024  # people
@@ -75,17 +75,9 @@ def parted(
     histories: sp.csr_array, quota: NDArray[np.integer], rng: np.random.Generator
 ) -> tuple[sp.csr_array, sp.csr_array]:
     """Each history in two parts: `quota` random entries of it, and the others."""
-    row = rows_of(histories)
-    order = np.lexsort((rng.random(histories.nnz), row))
-    place = np.empty(histories.nnz, np.int64)
-    place[order] = np.arange(histories.nnz) - histories.indptr[row]
-    chosen = place < quota[row]
-
-    def part(kept: NDArray[np.bool_]) -> sp.csr_array:
-        where = (row[kept], histories.indices[kept])
-        return canonical(sp.csr_array((histories.data[kept], where), shape=histories.shape))
-
-    return part(chosen), part(~chosen)
+    place = place_in_row(histories, rng.random(histories.nnz))
+    chosen = place < np.repeat(quota, np.diff(histories.indptr))
+    return entries(histories, chosen), entries(histories, ~chosen)
 
 
 class Nearest(NamedTuple):

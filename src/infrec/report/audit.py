@@ -54,15 +54,15 @@ ARMS = {"attack": "people in the log", "popularity": "rows from popularity", "co
 
 def document(audit: Audit) -> Document:
     """The page of an audit: the verdict, a row for each attack, the findings in words, then every attack."""
-    kind = audit.released.get("kind", "release")
-    name = f"{audit.released.get('users', 0):,} rows" if audit.released.get("users") else kind
+    what = audit.released.get("kind", "release")
+    name = f"{audit.released['users']:,} rows" if audit.released.get("users") else what
     return Document(
         title=f"infrec: audit of {name}",
-        heading=f"What this {kind} gives away",
+        heading=f"What this {what} gives away",
         parts=[
             Text(_opening(audit), _judged(audit)),
             _overview(audit),
-            Text(" ".join(_findings(audit)), "warning" if _alarming(audit) else "note"),
+            Text(" ".join(_findings(audit)), kind(audit)),
             Text(_who(audit)),
             *guarantee(audit.guarantee),
             Section("Can a row be linked to a person?", _linkage(audit)),
@@ -75,20 +75,17 @@ def document(audit: Audit) -> Document:
     )
 
 
-def aside(audit: Audit) -> Text:
-    """The paragraph, marked as a warning where something shows or could not be judged."""
-    return Text(paragraph(audit), "warning" if _alarming(audit) else "note")
-
-
-def _alarming(audit: Audit) -> bool:
-    return bool(audit.leaks or audit.traces or audit.copies) or not audit.control
+def kind(audit: Audit) -> Literal["warning", "note"]:
+    """The kind of a text about an audit: a warning where something shows or could not be judged."""
+    alarming = audit.leaks or audit.traces or audit.copies or not audit.control
+    return "warning" if alarming else "note"
 
 
 def _judged(audit: Audit) -> Literal["good", "bad", "unsure"]:
     """The verdict's colour."""
     if audit.leaks or audit.copies:
         return "bad"
-    return "unsure" if _alarming(audit) else "good"
+    return "unsure" if kind(audit) == "warning" else "good"
 
 
 def _overview(audit: Audit) -> Table:
@@ -209,7 +206,7 @@ def _roc(audit: Audit, scores: Sequence[Membership]) -> Panel:
     least = 1 / max(audit.control, 10)
     curves = {one.score: [(x, y) for x, y in one.curve if x > 0 and y > 0] for one in scores}
     curves["guessing"] = [(least, least), (1, 1)]
-    series = [Series(name, [Point(x, y, y, y) for x, y in curve]) for name, curve in curves.items()]
+    series = [Series(name, [Point.at(x, y) for x, y in curve]) for name, curve in curves.items()]
     x = "share of the control wrongly accused"
     return Panel("share of members recognised", x, "", series, log_x=True, log_y=True)
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from infrec import drafts
 from infrec.artifacts import CARD
-from infrec.evaluation.fidelity import Card, Curve, Fidelity, Which
+from infrec.evaluation.distributions import Curve, Which
+from infrec.evaluation.fidelity import Card, Fidelity
 from infrec.report import audit as audits
-from infrec.report import html
+from infrec.report import dots, html
 from infrec.report.document import (
     Block,
     Cell,
@@ -30,6 +31,7 @@ from infrec.report.document import (
     Tiles,
     Value,
 )
+from infrec.report.dots import Dot
 from infrec.report.numbers import MEANING, facts, label, number, percent, seconds, settings, size
 
 if TYPE_CHECKING:
@@ -133,28 +135,19 @@ def _tiles(card: Card) -> Tiles:
 
 def fidelity(card: Card) -> Figure:
     """Each model on each dataset: one panel per metric, and everything as a table."""
-    metrics = [metric for metric in METRICS if all(metric in one.metrics for one in card.fidelity)]
     names, models = _names(card), list(dict.fromkeys(one.model for one in card.fidelity))
-    # A gap between the models, so that each reads as a group.
-    places = [(at + 0.7 * models.index(one.model), one) for at, one in enumerate(card.fidelity)]
-    ticks = [(place, f"{label(one.model)}, {names[one.data]}") for place, one in places]
-
-    def series(data: Which, metric: str) -> Series:
-        own = [(place, one.metrics[metric], one) for place, one in places if one.data == data]
-        points = [Point(x, value, *one.intervals.get(metric, (value, value))) for x, value, one in own]
-        return Series(names[data], points)
-
-    panels = [
-        Panel(f"{metric} (%)", "", "", [series(data, metric) for data in DRAWN], ticks=ticks, kind="dots")
-        for metric in metrics
+    points = [
+        Dot(
+            at + 0.7 * models.index(one.model),  # a gap between the models, so that each reads as a group
+            f"{label(one.model)}, {names[one.data]}",
+            names[one.data],
+            one,
+            f"{label(one.model)} fitted on {names[one.data]}",
+        )
+        for at, one in enumerate(card.fidelity)
     ]
-    alt = "; ".join(
-        f"{label(one.model)} fitted on {names[one.data]}: "
-        + ", ".join(f"{metric} {number(metric, one.metrics[metric])}" for metric in metrics)
-        for one in card.fidelity
-    )
-    table = fidelity_table(card)
-    return Figure("fidelity", FIDELITY_CAPTION, [panels], wide=True, alt=alt, table=table, table_open=True)
+    series = [names[data] for data in DRAWN]
+    return dots.figure("fidelity", FIDELITY_CAPTION, points, series, METRICS, fidelity_table(card))
 
 
 def fidelity_table(card: Card) -> Table:
@@ -163,7 +156,10 @@ def fidelity_table(card: Card) -> Table:
     rows: list[Sequence[Cell]] = [
         (
             f"{label(one.model)}, {_names(card)[one.data]}",
-            *(_measured(one, metric) for metric in metrics),
+            *(
+                Value.of(one, metric, best=one.data == "summary", note=_share(one, metric))
+                for metric in metrics
+            ),
             settings(one.selected) or "–",
         )
         for one in card.fidelity
@@ -171,11 +167,9 @@ def fidelity_table(card: Card) -> Table:
     return Table(FIDELITY_TABLE, ("model, fitted on", *metrics, "settings chosen"), rows)
 
 
-def _measured(one: Fidelity, metric: str) -> Value:
-    low, high = one.intervals.get(metric, (None, None))
-    share = one.data != "full" and metric in one.share
-    note = f"{percent(one.share[metric])} of full" if share else ""
-    return Value(metric, one.metrics.get(metric), low, high, best=one.data == "summary", note=note)
+def _share(one: Fidelity, metric: str) -> str:
+    known = one.data != "full" and metric in one.share
+    return f"{percent(one.share[metric])} of full" if known else ""
 
 
 def _picture(card: Card) -> Matrix:
@@ -223,7 +217,7 @@ def _spread(card: Card) -> list[Block]:
 
 def _curves(card: Card, curves: Sequence[Curve], title: str, x: str) -> Panel:
     series = [
-        Series(_names(card)[curve.data], [Point(100 * x, y, y, y) for x, y in curve.points if y > 0])
+        Series(_names(card)[curve.data], [Point.at(100 * x, y) for x, y in curve.points if y > 0])
         for curve in sorted(curves, key=lambda curve: DRAWN.index(curve.data))
     ]
     return Panel(title, x, "", series, log_x=True, log_y=True)
@@ -250,7 +244,9 @@ def _privacy(card: Card) -> list[Section]:
         return sections
     from infrec.privacy import Audit
 
-    return [*sections, Section("What did attacks find?", [audits.aside(Audit.from_dict(card.audit))])]
+    audit = Audit.from_dict(card.audit)
+    found = Text(audits.paragraph(audit), audits.kind(audit))
+    return [*sections, Section("What did attacks find?", [found])]
 
 
 def _making(card: Card) -> list[Block]:

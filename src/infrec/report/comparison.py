@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from infrec.evaluation.comparison import Comparison, Example, ModelRecord, Recommended, Stratum
+from infrec.evaluation.comparison import Comparison, Example, ModelRecord
 from infrec.evaluation.fidelity import Card
 from infrec.report import card as cards
+from infrec.report import dots
 from infrec.report.document import (
-    Bar,
     Block,
     Cell,
     Document,
-    Explained,
     Explanations,
     Figure,
     Items,
@@ -25,8 +24,10 @@ from infrec.report.document import (
     Text,
     Value,
 )
+from infrec.report.dots import Dot
 from infrec.report.numbers import MEANING, facts, label, number, seconds, settings, shown, signed
 
+METRIC = "HR@10"  # of sentences and groups
 BEYOND = ("coverage@10", "novelty@10", "disliked@10")
 DRAWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100")
 
@@ -56,30 +57,30 @@ def document(record: Comparison) -> Document:
     )
 
 
-def headline(record: Comparison, metric: str = "HR@10") -> str:
+def headline(record: Comparison) -> str:
     """The result in a sentence. A lead that may be chance is not called one."""
-    ranked = sorted((m for m in record.models if metric in m.metrics), key=lambda m: -m.metrics[metric])
+    ranked = sorted((m for m in record.models if METRIC in m.metrics), key=lambda m: -m.metrics[METRIC])
     if not ranked:
         return "Nothing was measured."
     best = ranked[0]
-    text = f"{label(best.name)} places {best.metrics[metric]:.1f} % of the held-out items among its first ten"
+    text = f"{label(best.name)} places {best.metrics[METRIC]:.1f} % of the held-out items among its first ten"
     if len(ranked) == 1:
         return text + "."
     second = ranked[1]
-    rival = f"{label(second.name)} ({second.metrics[metric]:.1f} %)"
-    text += f", ahead of {rival}" if _is_ahead(record, best, second, metric) else f", level with {rival}"
+    rival = f"{label(second.name)} ({second.metrics[METRIC]:.1f} %)"
+    text += f", ahead of {rival}" if _is_ahead(record, best, second) else f", level with {rival}"
     if len(ranked) > 2:
-        text += "; " + ", ".join(f"{label(m.name)} {m.metrics[metric]:.1f} %" for m in ranked[2:])
+        text += "; " + ", ".join(f"{label(m.name)} {m.metrics[METRIC]:.1f} %" for m in ranked[2:])
     return text + "."
 
 
-def _is_ahead(record: Comparison, a: ModelRecord, b: ModelRecord, metric: str) -> bool:
+def _is_ahead(record: Comparison, a: ModelRecord, b: ModelRecord) -> bool:
     """Whether a's lead is more than chance: by the paired difference where known, else by the intervals."""
     for lead in record.leads:
-        if (lead.first, lead.second, lead.metric) == (a.name, b.name, metric):
+        if (lead.first, lead.second, lead.metric) == (a.name, b.name, METRIC):
             return lead.low > 0
-    a_low, _ = a.intervals.get(metric, (a.metrics[metric],) * 2)
-    _, b_high = b.intervals.get(metric, (b.metrics[metric],) * 2)
+    a_low, _ = a.intervals.get(METRIC, (a.metrics[METRIC],) * 2)
+    _, b_high = b.intervals.get(METRIC, (b.metrics[METRIC],) * 2)
     return a_low > b_high
 
 
@@ -94,7 +95,7 @@ def table(models: Sequence[ModelRecord], caption: str) -> Table:
     for metric in shown(next(model.metrics for model in models if model.metrics), extra=BEYOND):
         best = max(model.metrics.get(metric, float("-inf")) for model in models)
         rivals = len(models) > 1 and metric not in BEYOND
-        cells = [_value(metric, model, rivals and model.metrics.get(metric) == best) for model in models]
+        cells = [Value.of(m, metric, best=rivals and m.metrics.get(metric) == best) for m in models]
         rows.append((metric, *cells))
     rows.append(("settings chosen", *(settings(model.selected) or "–" for model in models)))
     for stage, name in (("fit", "time to fit"), ("evaluate", "time to evaluate")):
@@ -104,40 +105,17 @@ def table(models: Sequence[ModelRecord], caption: str) -> Table:
     return Table(caption, ("", *(label(model.name) for model in models)), rows)
 
 
-def _value(metric: str, measured: ModelRecord | Stratum, best: bool = False) -> Value:
-    low, high = measured.intervals.get(metric, (None, None))
-    return Value(metric, measured.metrics.get(metric), low, high, best=best)
-
-
 # ---- sections ---------------------------------------------------------------------------------------------
 def _alt(models: Sequence[ModelRecord], facts: Callable[[ModelRecord], Iterable[str]]) -> str:
     """The figure of a section in words: for each model its facts."""
     return "; ".join(f"{label(model.name)}: {', '.join(facts(model))}" for model in models)
 
 
-def _point(x: float, metric: str, measured: ModelRecord | Stratum) -> Point:
-    value = measured.metrics[metric]
-    return Point(x, value, *measured.intervals.get(metric, (value, value)))
-
-
 def _quality(record: Comparison) -> Figure:
     models = record.models
-    metrics = [metric for metric in DRAWN if all(metric in model.metrics for model in models)]
-    ticks = [(float(at), label(model.name)) for at, model in enumerate(models)]
-    panels = [
-        Panel(
-            f"{metric} (%)",
-            "",
-            "",
-            [Series(model.name, [_point(at, metric, model)]) for at, model in enumerate(models)],
-            ticks=ticks,
-            kind="dots",
-        )
-        for metric in metrics
-    ]
-    alt = _alt(models, lambda model: (f"{name} {number(name, model.metrics[name])}" for name in metrics))
+    points = [Dot(at, label(one.name), one.name, one, label(one.name)) for at, one in enumerate(models)]
     measured = table(models, "Means over all users; the best of a row is bold.")
-    return Figure("quality", QUALITY_CAPTION, [panels], wide=True, alt=alt, table=measured, table_open=True)
+    return dots.figure("quality", QUALITY_CAPTION, points, [one.name for one in models], DRAWN, measured)
 
 
 def _leads(record: Comparison) -> list[str]:
@@ -149,29 +127,29 @@ def _leads(record: Comparison) -> list[str]:
     ]
 
 
-def _coldness(record: Comparison, metric: str = "HR@10") -> Section | None:
+def _coldness(record: Comparison) -> Section | None:
     """Quality for groups of users, from those we know least about to those we know best."""
     models = record.models
     if not all(model.strata for model in models):
         return None
     groups = models[0].strata
     series = [
-        Series(model.name, [_point(at, metric, one) for at, one in enumerate(model.strata)])
+        Series(model.name, [Point.of(at, one, METRIC) for at, one in enumerate(model.strata)])
         for model in models
     ]
     ticks = [(float(at), f"{group.label}\n{group.users:,} users") for at, group in enumerate(groups)]
     rows: list[Sequence[Cell]] = [
-        (f"{group.label} ({group.users:,} users)", *(_value(metric, model.strata[at]) for model in models))
+        (f"{group.label} ({group.users:,} users)", *(Value.of(model.strata[at], METRIC) for model in models))
         for at, group in enumerate(groups)
     ]
-    alt = _alt(models, lambda m: (f"{s.label} {number(metric, s.metrics.get(metric))}" for s in m.strata))
+    alt = _alt(models, lambda m: (f"{s.label} {number(METRIC, s.metrics.get(METRIC))}" for s in m.strata))
     figure = Figure(
         "coldness",
         COLDNESS_CAPTION,
-        [[Panel(f"{metric} (%)", "", "", series, ticks=ticks, from_zero=True)]],
+        [[Panel(f"{METRIC} (%)", "", "", series, ticks=ticks, from_zero=True)]],
         wide=True,
-        alt=f"{metric} by how many items are known of a user. {alt}",
-        table=Table(f"{metric} (%) by group.", ("known about a user", *_names(record)), rows),
+        alt=f"{METRIC} by how many items are known of a user. {alt}",
+        table=Table(f"{METRIC} (%) by group.", ("known about a user", *_names(record)), rows),
     )
     return Section("For whom? Quality by how cold a user is", [figure])
 
@@ -182,7 +160,7 @@ def _popularity(record: Comparison) -> Section | None:
     if not groups or not all(model.popularity for model in models):
         return None
     series = [
-        Series(model.name, [Point(at, 100 * y, 100 * y, 100 * y) for at, y in enumerate(model.popularity)])
+        Series(model.name, [Point.at(at, 100 * y) for at, y in enumerate(model.popularity)])
         for model in models
     ]
     ticks = [
@@ -227,23 +205,8 @@ def _example(example: Example) -> Section:
             Text(f"Has {len(example.history)} items:"),
             Items(example.history, "tags"),
             Text(f"{label(example.model)} {EXAMPLE}"),
-            Explanations([_explained(one) for one in example.recommended]),
+            Explanations(example.recommended),
         ],
-    )
-
-
-def _explained(one: Recommended) -> Explained:
-    users = ", ".join(f"{user.label} ({signed(user.contribution, 3)})" for user in one.users)
-    return Explained(
-        label=f"{one.rank}. {one.label}",
-        score=one.score,
-        bars=[
-            *(Bar(item.label, item.contribution) for item in one.items),
-            Bar("the rest of the history", one.rest, "rest"),
-            Bar("without a history", one.baseline, "rest"),
-        ],
-        mark="✓ held out: this user did choose it" if one.held_out else "",
-        below=f"Users like this one who speak for it: {users}." if users else "",
     )
 
 

@@ -7,13 +7,23 @@ written. Cards, audits, comparisons and the pages of experiments are all documen
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from infrec.evaluation.comparison import Recommended
 
 Verdict = Literal["holds", "does not hold", "undecided within the intervals", "cannot be tested here"]
-CLAIMS = ("claim", "data", "here", "figures")  # the heads of claims
-CLAIMS_OF_SUMMARIES = ("claim", "data", "here", "on our summaries", "figures")
 UNTESTABLE: Verdict = "cannot be tested here"
+
+
+class Measured(Protocol):
+    """Numbers by metric, and 95 % intervals of those that are means over users."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+    @property
+    def intervals(self) -> Mapping[str, tuple[float, float]]: ...
 
 
 # ---- figures ----------------------------------------------------------------------------------------------
@@ -26,6 +36,17 @@ class Point:
     low: float
     high: float
     seeds: int = 1
+
+    @classmethod
+    def at(cls, x: float, value: float) -> Point:
+        """A value without an interval."""
+        return cls(x, value, value, value)
+
+    @classmethod
+    def of(cls, x: float, measured: Measured, metric: str) -> Point:
+        """A metric of what was measured."""
+        value = measured.metrics[metric]
+        return cls(x, value, *measured.intervals.get(metric, (value, value)))
 
 
 @dataclass(frozen=True)
@@ -122,6 +143,12 @@ class Value:
     best: bool = False
     note: str = ""
 
+    @classmethod
+    def of(cls, measured: Measured, metric: str, *, best: bool = False, note: str = "") -> Value:
+        """A metric of what was measured; empty where it is not known."""
+        low, high = measured.intervals.get(metric, (None, None))
+        return cls(metric, measured.metrics.get(metric), low, high, best=best, note=note)
+
 
 Cell = str | Value
 
@@ -154,13 +181,6 @@ class Claim:
     verdict: Verdict
     figures: str
     ours: Verdict | None = None
-
-
-def verdict_of(answer: bool | None) -> Verdict:
-    """The verdict of a test: yes, no, or (None) either within the intervals."""
-    if answer is None:
-        return "undecided within the intervals"
-    return "holds" if answer else "does not hold"
 
 
 # ---- other blocks -----------------------------------------------------------------------------------------
@@ -206,32 +226,35 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Claims:
+    """Claims, one below the other; where some are about summaries, with a column for ours."""
+
     claims: Sequence[Claim]
 
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The heads of the columns."""
+        ours = ("on our summaries",) if self.of_summaries else ()
+        return ("claim", "data", "here", *ours, "figures")
 
-@dataclass(frozen=True)
-class Bar:
-    """One part of a score. kind: `rest` for what is no single item."""
+    @property
+    def of_summaries(self) -> bool:
+        """Whether some are about summaries."""
+        return any(one.ours for one in self.claims)
 
-    label: str
-    amount: float
-    kind: Literal["", "rest"] = ""
-
-
-@dataclass(frozen=True)
-class Explained:
-    """A recommended item with the parts that its score is made of. mark: a remark behind the name."""
-
-    label: str
-    score: float
-    bars: Sequence[Bar]
-    mark: str = ""
-    below: str = ""
+    def verdicts(self, one: Claim) -> tuple[Verdict | None, ...]:
+        """The verdicts of a claim, by column."""
+        return (one.verdict, one.ours) if self.of_summaries else (one.verdict,)
 
 
 @dataclass(frozen=True)
 class Explanations:
-    entries: Sequence[Explained]
+    """Recommended items, each with the parts that its score is made of."""
+
+    entries: Sequence[Recommended]
+
+    def mark(self, entry: Recommended) -> str:
+        """A remark behind the name of an item."""
+        return "✓ held out: this user did choose it" if entry.held_out else ""
 
 
 @dataclass(frozen=True)
@@ -322,24 +345,3 @@ class Document:
                 inner = block.block if isinstance(block, Fold) else block
                 if isinstance(inner, Figure):
                     yield inner
-
-
-# ---- findings of an experiment ----------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Findings:
-    """Everything that the page of an experiment shows. notes: where ours differs from the paper, and why."""
-
-    claims: Sequence[Claim] = ()
-    figures: Sequence[Figure] = ()
-    tables: Sequence[Table] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
-
-    def without_verdicts(self, datasets: Sequence[str]) -> Findings:
-        """Findings without verdicts on these datasets, of which there is only a quick look."""
-
-        def quick(one: Claim) -> dict[str, Any]:
-            ours = None if one.ours is None else UNTESTABLE
-            return {"verdict": UNTESTABLE, "ours": ours, "figures": f"a quick look only: {one.figures}"}
-
-        claims = [replace(one, **quick(one)) if one.dataset in datasets else one for one in self.claims]
-        return replace(self, claims=claims)

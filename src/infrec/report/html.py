@@ -8,44 +8,19 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
+from infrec.report import document as doc
 from infrec.report import figures
-from infrec.report.document import (
-    CLAIMS,
-    CLAIMS_OF_SUMMARIES,
-    Bar,
-    Block,
-    Claim,
-    ClaimGrid,
-    Claims,
-    Document,
-    Explained,
-    Explanations,
-    Figure,
-    Fold,
-    Items,
-    Link,
-    Links,
-    Matrix,
-    Pairs,
-    Section,
-    Table,
-    Text,
-    Tiles,
-    Value,
-)
-from infrec.report.numbers import beside, interval, number, signed
+from infrec.report.numbers import MARKS, beside, interval, number, signed
+
+if TYPE_CHECKING:
+    from infrec.evaluation.comparison import Recommended
 
 NO_PLOTS = (
     "The plots need matplotlib, which is not installed here: pip install 'infrec[plot]'. "
     "The tables say the same."
 )
-VERDICTS: dict[str, str] = {
-    "holds": "holds",
-    "does not hold": "fails",
-    "undecided within the intervals": "even",
-    "cannot be tested here": "open",
-}
 COLOURS = {"good": "lead holds", "bad": "lead fails", "unsure": "lead open"}  # of a verdict in a sentence
 FIGURE_HEAD = ("panel", "series", "x", "value", "low", "high", "seeds")
 MATRIX_COLOUR = (0x2B, 0x84, 0xC6)  # stands out on a light and on a dark page
@@ -53,7 +28,7 @@ MATRIX_HEIGHT = 420  # in pixels, unless there are more rows than that shows
 _Cell = str | tuple[str, str]  # HTML, with its class
 
 
-def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
+def render(document: doc.Document, svgs: Mapping[str, str] | None = None) -> str:
     """The page of a document.
 
     Args:
@@ -65,7 +40,7 @@ def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
     style = files("infrec.report").joinpath("page.css").read_text(encoding="utf-8")
     body = [_part(part, svgs) for part in document.parts]
     if any(document.figures) and not svgs:
-        body.insert(1, _block(Text(NO_PLOTS, "notice"), svgs))
+        body.insert(1, _block(doc.Text(NO_PLOTS, "notice"), svgs))
     up = "" if document.up is None else f'<nav><a href="{document.up[0]}">{escape(document.up[1])}</a></nav>'
     footer = _tag("footer", escape(document.footer)) if document.footer else ""
     body_tag = '<body class="wide">' if document.wide else "<body>"
@@ -80,59 +55,56 @@ def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
     )
 
 
-def _part(part: Section | Block, svgs: Mapping[str, str]) -> str:
-    if not isinstance(part, Section):
+def _part(part: doc.Section | doc.Block, svgs: Mapping[str, str]) -> str:
+    if not isinstance(part, doc.Section):
         return _block(part, svgs)
     return _tag("h2", escape(part.heading)) + "".join(_block(block, svgs) for block in part.blocks)
 
 
-def _block(block: Block, svgs: Mapping[str, str]) -> str:
+def _block(block: doc.Block, svgs: Mapping[str, str]) -> str:
     match block:
-        case Figure():
+        case doc.Figure():
             return _figure(block, svgs.get(block.name))
-        case Fold():
+        case doc.Fold():
             return _details(block.summary, _block(block.block, svgs))
-        case Table():
+        case doc.Table():
             return _table(block)
-        case Matrix():
+        case doc.Matrix():
             return _matrix(block)
-        case Text(kind="note" | "warning"):
+        case doc.Text(kind="note" | "warning"):
             warn = " warn" if block.kind == "warning" else ""
             return f'<div class="aside{warn}" role="note"><p>{_escaped(block.text)}</p></div>'
-        case Text():
+        case doc.Text():
             return _tag("p", _escaped(block.text), COLOURS.get(block.kind, block.kind))
-        case Pairs():
+        case doc.Pairs():
             pairs = block.pairs.items()
             entries = [_tag("dt", escape(name)) + _tag("dd", escape(value)) for name, value in pairs]
             return _tag("dl", "".join(entries), "words")
-        case Items():
+        case doc.Items():
             return _tag("ul", "".join(_tag("li", escape(item)) for item in block.items), block.kind)
-        case Tiles():
+        case doc.Tiles():
             tiles = [
                 _tag("dt", escape(name)) + _tag("dd", escape(now), "now") + _tag("dd", escape(was), "was")
                 for name, now, was in block.tiles
             ]
             return _tag("dl", "".join(_tag("div", tile) for tile in tiles), "tiles")
-        case Claims():
-            return _claims(block.claims)
-        case ClaimGrid():
+        case doc.Claims():
+            return _claims(block)
+        case doc.ClaimGrid():
             return _claim_grid(block)
-        case Explanations():
-            return _tag("ol", "".join(_explained(entry) for entry in block.entries), "recs")
-        case Links():
+        case doc.Explanations():
+            explained = (_explained(entry, block.mark(entry)) for entry in block.entries)
+            return _tag("ol", "".join(explained), "recs")
+        case doc.Links():
             return _tag("div", "".join(_link(link) for link in block.links), "cards")
 
 
-def _claims(claims: Sequence[Claim]) -> str:
-    """A line for each claim; where some are about summaries, a column for ours."""
-    several = any(one.ours for one in claims)
+def _claims(block: doc.Claims) -> str:
     rows: list[Sequence[_Cell]] = []
-    for one in claims:
-        verdicts: list[_Cell] = [(escape(one.verdict), VERDICTS[one.verdict])]
-        if several:
-            verdicts.append((escape(one.ours), VERDICTS[one.ours]) if one.ours else "")
+    for one in block.claims:
+        verdicts = ((escape(v), MARKS[v].kind) if v else "" for v in block.verdicts(one))
         rows.append((escape(one.text), escape(one.dataset), *verdicts, _escaped(one.figures)))
-    return _grid(CLAIMS_OF_SUMMARIES if several else CLAIMS, rows, kind="claims")
+    return _grid(block.head, rows, kind="claims")
 
 
 def _tag(name: str, body: str, kind: str = "") -> str:
@@ -151,7 +123,7 @@ def _details(summary: str, body: str) -> str:
 
 
 # ---- figures ----------------------------------------------------------------------------------------------
-def _figure(figure: Figure, svg: str | None) -> str:
+def _figure(figure: doc.Figure, svg: str | None) -> str:
     if figure.table is None:
         table = _details("The same as a table", _points(figure))
     elif figure.table_open or svg is None:
@@ -172,7 +144,7 @@ def _figure(figure: Figure, svg: str | None) -> str:
     )
 
 
-def _points(figure: Figure) -> str:
+def _points(figure: doc.Figure) -> str:
     """Every number of a figure, so that it can be read, copied and checked."""
     rows = [
         [
@@ -191,7 +163,7 @@ def _points(figure: Figure) -> str:
     return _grid(FIGURE_HEAD, rows, f"The data of the figure {figure.name}.")
 
 
-def _matrix(matrix: Matrix) -> str:
+def _matrix(matrix: doc.Matrix) -> str:
     height, width = len(matrix.rows), len(matrix.rows[0])
     shown = max(MATRIX_HEIGHT, height * 2) if height > 20 else height * 20
     return (
@@ -224,8 +196,8 @@ def png(rows: Sequence[str]) -> str:
 
 
 # ---- tables -----------------------------------------------------------------------------------------------
-def _table(table: Table) -> str:
-    intervals = any(isinstance(cell, Value) and _bounds(cell) for row in table.rows for cell in row)
+def _table(table: doc.Table) -> str:
+    intervals = any(isinstance(cell, doc.Value) and _bounds(cell) for row in table.rows for cell in row)
     rows = ([_cell(cell) for cell in row] for row in table.rows)
     grid = _grid(table.head, rows, f"{table.caption} {table.ranges}" if intervals else table.caption)
     return grid + "".join(_tag("p", escape(remark), "quiet") for remark in table.remarks)
@@ -248,7 +220,7 @@ def _grid(
     return f'<div class="scroll" tabindex="0">{table}</div>'
 
 
-def _claim_grid(grid: ClaimGrid) -> str:
+def _claim_grid(grid: doc.ClaimGrid) -> str:
     """A group of rows for each page; a claim's mark leads there."""
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("claim", *grid.datasets))
     groups = ""
@@ -271,18 +243,18 @@ def _claim_grid(grid: ClaimGrid) -> str:
     return f'<div class="scroll" tabindex="0">{table}</div>'
 
 
-def _mark(one: Claim, address: str) -> str:
+def _mark(one: doc.Claim, address: str) -> str:
     words = f'aria-label="{escape(one.verdict)} on {escape(one.dataset)}" title="{escape(one.figures)}"'
-    return f'<a class="{VERDICTS[one.verdict]}" href="{address}" {words}></a>'
+    return f'<a class="{MARKS[one.verdict].kind}" href="{address}" {words}></a>'
 
 
-def _bounds(cell: Value) -> str:
+def _bounds(cell: doc.Value) -> str:
     if cell.low is None or cell.high is None or cell.low == cell.high:
         return ""
     return interval(cell.metric, (cell.low, cell.high))
 
 
-def _cell(cell: str | Value) -> str:
+def _cell(cell: str | doc.Value) -> str:
     if isinstance(cell, str):
         return escape(cell)
     text = escape(number(cell.metric, cell.value))
@@ -295,30 +267,31 @@ def _cell(cell: str | Value) -> str:
 
 
 # ---- explanations and links -------------------------------------------------------------------------------
-def _explained(entry: Explained) -> str:
-    mark = _tag("span", escape(entry.mark), "hit") if entry.mark else ""
+def _explained(entry: Recommended, mark: str) -> str:
+    mark = _tag("span", escape(mark), "hit") if mark else ""
     score = _tag("span", f"score {entry.score:.3f}", "score")
-    widest = max(abs(bar.amount) for bar in entry.bars) or 1.0
-    head = _tag("div", _tag("span", escape(entry.label) + mark) + score, "rec-head")
-    why = _tag("div", "".join(_bar(bar, widest) for bar in entry.bars), "why")
-    below = _tag("p", escape(entry.below), "quiet") if entry.below else ""
-    return _tag("li", head + why + below)
+    widest = max(abs(amount) for _, amount in entry.parts) or 1.0
+    head = _tag("div", _tag("span", escape(f"{entry.rank}. {entry.label}") + mark) + score, "rec-head")
+    bars = (_bar(*part, widest, own=at < len(entry.items)) for at, part in enumerate(entry.parts))
+    users = ", ".join(f"{user.label} ({signed(user.contribution, 3)})" for user in entry.users)
+    below = _tag("p", escape(f"Users like this one who speak for it: {users}."), "quiet") if users else ""
+    return _tag("li", head + _tag("div", "".join(bars), "why") + below)
 
 
-def _bar(bar: Bar, widest: float) -> str:
-    kind = " against" if bar.amount < 0 else " quiet" if bar.kind == "rest" else ""
+def _bar(name: str, amount: float, widest: float, *, own: bool) -> str:
+    kind = " against" if amount < 0 else "" if own else " quiet"
     return (
-        f'<span class="{"quiet" if bar.kind == "rest" else "own"}">{escape(bar.label)}</span>'
+        f'<span class="{"own" if own else "quiet"}">{escape(name)}</span>'
         '<span class="track" aria-hidden="true">'
-        f'<span class="bar{kind}" style="display:block;width:{100 * abs(bar.amount) / widest:.1f}%"></span>'
-        f'</span><span class="amount">{signed(bar.amount, 3)}</span>'
+        f'<span class="bar{kind}" style="display:block;width:{100 * abs(amount) / widest:.1f}%"></span>'
+        f'</span><span class="amount">{signed(amount, 3)}</span>'
     )
 
 
-def _link(link: Link) -> str:
+def _link(link: doc.Link) -> str:
     tally = " · ".join(
-        _tag("span", f"{count} {escape(verdict)}", mark)
-        for verdict, mark in VERDICTS.items()
+        _tag("span", f"{count} {escape(verdict)}", mark.kind)
+        for verdict, mark in MARKS.items()
         if (count := sum(one.verdict == verdict for one in link.claims))
     )
     return (

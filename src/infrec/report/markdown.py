@@ -4,31 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from infrec.report.document import (
-    CLAIMS,
-    CLAIMS_OF_SUMMARIES,
-    Block,
-    Claim,
-    ClaimGrid,
-    Claims,
-    Document,
-    Explanations,
-    Figure,
-    Fold,
-    Items,
-    Links,
-    Matrix,
-    Pairs,
-    Section,
-    Table,
-    Text,
-    Tiles,
-    Value,
-)
-from infrec.report.numbers import MARK, beside, number, signed
+from infrec.report import document as doc
+from infrec.report.numbers import MARKS, beside, number, signed
 
 
-def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
+def render(document: doc.Document, svgs: Mapping[str, str] | None = None) -> str:
     """A document as Markdown.
 
     Args:
@@ -37,45 +17,47 @@ def render(document: Document, svgs: Mapping[str, str] | None = None) -> str:
     """
     parts = [f"# {document.heading}"]
     for part in document.parts:
-        if isinstance(part, Section):
+        if isinstance(part, doc.Section):
             parts += [f"## {part.heading}", *(_block(block, svgs or {}) for block in part.blocks)]
         else:
             parts.append(_block(part, svgs or {}))
     return "\n\n".join(part for part in (*parts, document.footer) if part) + "\n"
 
 
-def _block(block: Block, svgs: Mapping[str, str]) -> str:
+def _block(block: doc.Block, svgs: Mapping[str, str]) -> str:
     match block:
-        case Fold():
+        case doc.Fold():
             return _block(block.block, svgs)
-        case Figure() if block.name in svgs:
+        case doc.Figure() if block.name in svgs:
             picture = f"![{block.caption}]({block.name}.svg)"
             return f"{picture}\n\n{_table(block.table)}" if block.table else picture
-        case Figure():
+        case doc.Figure():
             return _table(block.table) if block.table else ""
-        case Table():
+        case doc.Table():
             return _table(block)
-        case Claims():
-            return _claims(block.claims)
-        case ClaimGrid():
+        case doc.Claims():
+            marks = {one: [MARKS[v].words if v else "" for v in block.verdicts(one)] for one in block.claims}
+            rows = ([one.text, one.dataset, *marks[one], one.figures] for one in block.claims)
+            return _grid(block.head, rows)
+        case doc.ClaimGrid():
             return _claim_grid(block)
-        case Text():
+        case doc.Text():
             return f"**{block.text}**" if block.kind in ("notice", "warning") else block.text
-        case Pairs():
+        case doc.Pairs():
             return _list(f"**{name}**: {value}" for name, value in block.pairs.items())
-        case Items():
+        case doc.Items():
             return _list(block.items)
-        case Tiles():
+        case doc.Tiles():
             return _list(f"{name}: **{now}** ({was})" for name, now, was in block.tiles)
-        case Matrix():
+        case doc.Matrix():
             return block.caption
-        case Explanations():
+        case doc.Explanations():
             return _list(
-                f"**{entry.label}** {entry.mark} ({entry.score:.3f}): "
-                + ", ".join(f"{bar.label} {signed(bar.amount, 3)}" for bar in entry.bars)
+                f"**{entry.rank}. {entry.label}** {block.mark(entry)} ({entry.score:.3f}): "
+                + ", ".join(f"{name} {signed(amount, 3)}" for name, amount in entry.parts)
                 for entry in block.entries
             )
-        case Links():
+        case doc.Links():
             return _list(f"[{link.title}]({link.folder}/README.md): {link.facts}" for link in block.links)
 
 
@@ -83,33 +65,23 @@ def _list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-def _claims(claims: Sequence[Claim]) -> str:
-    """A line for each claim; where some are about summaries, a column for ours."""
-    if not any(one.ours for one in claims):
-        rows = ([one.text, one.dataset, MARK[one.verdict], one.figures] for one in claims)
-        return _grid(CLAIMS, rows)
-    mark = {one: MARK[one.ours] if one.ours else "" for one in claims}
-    wide = ([one.text, one.dataset, MARK[one.verdict], mark[one], one.figures] for one in claims)
-    return _grid(CLAIMS_OF_SUMMARIES, wide)
-
-
-def _table(table: Table) -> str:
+def _table(table: doc.Table) -> str:
     grid = _grid(table.head, ([_cell(cell) for cell in row] for row in table.rows))
     return "\n\n".join((table.caption, grid, *table.remarks))
 
 
-def _claim_grid(grid: ClaimGrid) -> str:
+def _claim_grid(grid: doc.ClaimGrid) -> str:
     """A row for each claim; its mark on a dataset leads to the page with the figures."""
     lines = []
     for page, claims in grid.rows:
         there = f"{page.folder}/README.md"
         for text, found in claims:
-            marks = ["" if one is None else f"[{MARK[one.verdict][0]}]({there})" for one in found]
+            marks = ["" if one is None else f"[{MARKS[one.verdict].words[0]}]({there})" for one in found]
             lines.append([text, *marks])
     return _grid(("claim", *grid.datasets), lines)
 
 
-def _cell(cell: str | Value) -> str:
+def _cell(cell: str | doc.Value) -> str:
     if isinstance(cell, str):
         return cell
     text = number(cell.metric, cell.value)

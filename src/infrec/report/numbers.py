@@ -28,11 +28,20 @@ MEANING = {
     "novelty@10": "how unexpected the recommended items are: mean −log₂ of their share of users (bits)",
 }
 
-MARK = {
-    "holds": "✓ holds",
-    "does not hold": "✗ does not hold",
-    "undecided within the intervals": "≈ undecided within the intervals",
-    "cannot be tested here": "? cannot be tested here",
+
+class Mark(NamedTuple):
+    """How a verdict is shown: in words, by a class of the page's style sheet, in a colour of the terminal."""
+
+    words: str
+    kind: str
+    colour: str
+
+
+MARKS = {
+    "holds": Mark("✓ holds", "holds", "green"),
+    "does not hold": Mark("✗ does not hold", "fails", "red"),
+    "undecided within the intervals": Mark("≈ undecided within the intervals", "even", "yellow"),
+    "cannot be tested here": Mark("? cannot be tested here", "open", "dim"),
 }
 COUNTS = ("users", "items", "interactions")
 
@@ -156,6 +165,12 @@ STYLES = {
     "fine-tune": Style("Fine-tune", 4, "^"),
     "ader": Style("ADER (for MVAE)", 1, "s"),
     "distill-cf-data": Style("Distill-CF as data", 5, "P"),
+    "interaction-rns": Style("Interaction-RNS", 5, "v"),
+    "user-rns": Style("User-RNS", 3, "s"),
+    "head-user": Style("Head-user", 4, "^"),
+    "svp-cf": Style("SVP-CF", 2, "D"),
+    "herding": Style("Herding", 6, "P"),
+    "ar-cf": Style("AR-CF-style", 8, "X"),
     "implicit-als": Style("ALS (implicit)", 2, "v"),
     "implicit-bpr": Style("BPR (implicit)", 5, "<"),
     "guessing": Style("guessing", 2, "", DASHED),

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infrec.report.document import Claim, Table, Value
-from infrec.report.numbers import MARK, beside, interval, number
+from infrec.report.document import Claim, Table, Value, Verdict
+from infrec.report.numbers import MARKS, beside, interval, number
 
 if TYPE_CHECKING:
     from rich.table import Table as Lines
-
-COLOURS = {
-    "holds": "green",
-    "does not hold": "red",
-    "undecided within the intervals": "yellow",
-    "cannot be tested here": "dim",
-}
 
 
 def table(table: Table) -> Lines:
@@ -46,8 +39,14 @@ def claim(one: Claim) -> str:
     """A claim with its verdict, as rich text."""
     from rich.markup import escape
 
-    ours = "" if one.ours is None else f"; on our summaries [{COLOURS[one.ours]}]{MARK[one.ours]}[/]"
-    return (
-        f"[{COLOURS[one.verdict]}]{MARK[one.verdict]}[/]{ours} ({escape(one.dataset)}) {escape(one.text)}: "
-        f"[dim]{escape(one.figures)}[/]"
+    verdict = (
+        _mark(one.verdict)
+        if one.ours is None
+        else (f"{_mark(one.verdict)}; on our summaries {_mark(one.ours)}")
     )
+    return f"{verdict} ({escape(one.dataset)}) {escape(one.text)}: [dim]{escape(one.figures)}[/]"
+
+
+def _mark(verdict: Verdict) -> str:
+    words, _, colour = MARKS[verdict]
+    return f"[{colour}]{words}[/]"

@@ -76,11 +76,7 @@ def table(one: Trade) -> Table:
     names = [name for name in one.steps[0].metrics if not name.startswith(tuple(AGAINST))]
     names += [f"{name}@{one.k}" for name in AGAINST]
     rows: list[Sequence[Cell]] = [
-        (
-            wish(step),
-            *(Value(name, step.metrics[name], *step.intervals.get(name, (None, None))) for name in names),
-        )
-        for step in one.steps
+        (wish(step), *(Value.of(step, name) for name in names)) for step in one.steps
     ]
     return Table(f"{label(one.model)}: the first {one.k} of {one.users:,} users.", ("wish", *names), rows)
 
@@ -89,10 +85,12 @@ def figure(trades: Sequence[Trade]) -> Figure:
     """Accuracy against each of the three, a curve for each model, from lists by scores alone on."""
     k = trades[0].k
     measure = f"NDCG@{k}"
+
+    def curve(one: Trade, against: str) -> Series:
+        return Series(one.model, [Point.of(step.metrics[against], step, measure) for step in one.steps])
+
     panels = [
-        Panel(
-            "", words.format(k=k), f"{measure} (%)", [_series(one, measure, f"{name}@{k}") for one in trades]
-        )
+        Panel("", words.format(k=k), f"{measure} (%)", [curve(one, f"{name}@{k}") for one in trades])
         for name, words in AGAINST.items()
     ]
     alt = "; ".join(
@@ -102,15 +100,6 @@ def figure(trades: Sequence[Trade]) -> Figure:
         for step in one.steps
     )
     return Figure("trade", CAPTION, [panels], same_y=True, wide=True, alt=alt)
-
-
-def _series(one: Trade, measure: str, against: str) -> Series:
-    points = []
-    for step in one.steps:
-        value = step.metrics[measure]
-        low, high = step.intervals.get(measure, (value, value))
-        points.append(Point(step.metrics[against], value, low, high))
-    return Series(one.model, points)
 
 
 CAPTION = (

@@ -33,6 +33,7 @@ from infrec.models.bias import BiasOnly
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.samplers import ar_cf
+from infrec.splits.holdout import keep
 from infrec.splits.provenance import source_of
 
 if TYPE_CHECKING:
@@ -107,16 +108,13 @@ def herd(rows: NDArray[np.floating[Any]] | sp.csr_array) -> Iterator[int]:
 # ---- the samplers ------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Sampler:
-    """A strategy. label, colour (of a page's nine), marker (of Matplotlib): its looks in tables and figures.
+    """A strategy.
 
     order: the users in the order in which they are taken, whole, from the front. draw: instead of it, makes a
     sample of so many users or such a share of the interactions. whole: whether users in the sample have whole
     histories. tunable: whether `draw` takes settings.
     """
 
-    label: str
-    colour: int
-    marker: str
     order: Callable[[Interactions, int], Iterable[int]] | None = None
     draw: Callable[..., Interactions] | None = None
     whole: bool = True
@@ -130,21 +128,19 @@ def some_interactions(
     share = users / log.n_users if users is not None else share
     assert share is not None
     n = max(1, round(share * log.n_interactions))
-    chosen = np.sort(generator(seed, "interaction-rns").choice(log.n_interactions, n, replace=False))
-    owner = np.repeat(np.arange(log.n_users), log.user_counts)[chosen]
-    taken = (log.matrix.data[chosen], (owner, log.matrix.indices[chosen]))
-    matrix = sp.csr_array(taken, shape=log.matrix.shape, dtype=np.float32)
-    time = None if log.time is None else log.time[chosen]
-    return log.with_matrix(matrix, time=time).select_users(np.unique(owner))
+    wanted = np.zeros(log.n_interactions, bool)
+    wanted[generator(seed, "interaction-rns").choice(log.n_interactions, n, replace=False)] = True
+    drawn = keep(log, wanted)
+    return drawn.select_users(np.flatnonzero(drawn.user_counts))
 
 
 SAMPLERS = {
-    "interaction-rns": Sampler("Interaction-RNS", 5, "v", draw=some_interactions, whole=False),
-    "user-rns": Sampler("User-RNS", 3, "s", at_random),
-    "head-user": Sampler("Head-user", 4, "^", most_active_first),
-    "svp-cf": Sampler("SVP-CF", 2, "D", hardest_first),
-    "herding": Sampler("Herding", 6, "P", lambda log, seed: herd(log.matrix)),
-    "ar-cf": Sampler("AR-CF-style", 8, "X", draw=ar_cf.draw, tunable=True),
+    "interaction-rns": Sampler(draw=some_interactions, whole=False),
+    "user-rns": Sampler(at_random),
+    "head-user": Sampler(most_active_first),
+    "svp-cf": Sampler(hardest_first),
+    "herding": Sampler(lambda log, seed: herd(log.matrix)),
+    "ar-cf": Sampler(draw=ar_cf.draw, tunable=True),
 }
 STRATEGIES = tuple(SAMPLERS)
 PLAIN = {

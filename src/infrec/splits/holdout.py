@@ -7,7 +7,7 @@ known again, and adding or removing one user moves no other.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -192,7 +192,11 @@ def own_split(log: Interactions) -> Split:
 
 def keep(log: Interactions, wanted: NDArray[np.bool_]) -> Interactions:
     """A log of all users and items with only the wanted interactions; `wanted` is in CSR order."""
-    matrix = log.matrix
+    return log.with_matrix(entries(log.matrix, wanted), time=None if log.time is None else log.time[wanted])
+
+
+def entries(matrix: sp.csr_array, wanted: NDArray[np.bool_]) -> sp.csr_array:
+    """A matrix with only the wanted of its stored entries."""
     upto = np.cumsum(wanted, dtype=matrix.indptr.dtype)
     ends = matrix.indptr.copy()
     inside = ends > 0
@@ -200,12 +204,20 @@ def keep(log: Interactions, wanted: NDArray[np.bool_]) -> Interactions:
     del upto
     part = sp.csr_array((matrix.data[wanted], matrix.indices[wanted], ends), shape=matrix.shape)
     part.has_sorted_indices = part.has_canonical_format = matrix.has_canonical_format
-    return log.with_matrix(part, time=None if log.time is None else log.time[wanted])
+    return part
 
 
 def rows_of(matrix: sp.csr_array) -> NDArray[np.int64]:
     """The row of each stored entry."""
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+
+
+def place_in_row(matrix: sp.csr_array, by: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each stored entry among those of its row, 0 …, in ascending order of a number of each."""
+    row = rows_of(matrix)
+    place = np.empty(matrix.nnz, np.int64)
+    place[np.lexsort((by, row))] = np.arange(matrix.nnz) - matrix.indptr[row]
+    return place
 
 
 def _shuffled_place(matrix: sp.csr_array, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -230,11 +242,8 @@ def held_out(log: Interactions, seed: int) -> tuple[Interactions, Interactions]:
     counts = log.user_counts
     rng = generator(seed, "distillation holdout")
     wanted = np.minimum(np.floor(HELD_OUT * counts + rng.random(log.n_users)), counts - 1)
-    row = rows_of(log.matrix)
-    order = np.lexsort((rng.random(log.n_interactions), row))  # rows stay together, shuffled within
-    place = np.empty(log.n_interactions, np.int64)
-    place[order] = np.arange(log.n_interactions) - np.repeat(log.matrix.indptr[:-1], counts)
-    chosen = place < wanted[row]
+    place = place_in_row(log.matrix, rng.random(log.n_interactions))
+    chosen = place < np.repeat(wanted, counts)
     return keep(log, ~chosen), keep(log, chosen)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.splits.holdout import FEWEST, Split, keep, rows_of, with_dislikes
+from infrec.splits.holdout import FEWEST, Split, keep, place_in_row, with_dislikes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,10 +118,8 @@ def ahead(past: Interactions, period: Interactions, *, share: float = 0.2) -> Sp
 
 def _from_end(log: Interactions) -> NDArray[np.int64]:
     """The place of each interaction counted from its user's last one, which is 0."""
-    row = rows_of(log.matrix)
-    from_end = np.empty(len(row), np.int64)
-    from_end[np.lexsort((_times(log), row))] = log.matrix.indptr[row + 1] - 1 - np.arange(len(row))
-    return from_end
+    last = np.repeat(log.user_counts - 1, log.user_counts)
+    return last - place_in_row(log.matrix, _times(log))
 
 
 def _times(log: Interactions) -> NDArray[np.int64]:
