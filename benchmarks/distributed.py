@@ -33,7 +33,7 @@ from infrec.data import Interactions
 from infrec.data.datasets import find_sources
 from infrec.data.partition_writer import prepare
 from infrec.data.partitioned import PartitionedLog
-from infrec.data.synthetic import write_parquet
+from infrec.data.synthetic import write_log
 from infrec.kernels import devices
 from infrec.kernels.collectives import Team
 from infrec.models import InfiniteAE
@@ -84,7 +84,7 @@ def main() -> None:
 
 def generated(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, int], PartitionedLog]:
     size = {key: getattr(arguments, key) for key in ("users", "items", "interactions")}
-    source, about = find_sources(write_parquet(folder / "log.parquet", **size, seed=1))
+    source, about = find_sources(write_log(folder / "log.parquet", **size, seed=1))
     prepare(source, folder / "log", None, about)
     return size, PartitionedLog.open(folder / "log")
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from infrec.data.synthetic import write_parquet
+from infrec.data.synthetic import write_log
 
 NETFLIX = {"users": 476_000, "items": 17_000, "interactions": 100_000_000}
 
@@ -33,7 +33,7 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        path = write_parquet(Path(folder) / "log.parquet", **size, seed=given.seed, threads=given.threads)
+        path = write_log(Path(folder) / "log.parquet", **size, seed=given.seed, threads=given.threads)
         seconds = time.perf_counter() - start
         written = path.stat().st_size
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (

@@ -25,7 +25,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from infrec.data.parsing import whole
-from infrec.data.synthetic import write_parquet
+from infrec.data.synthetic import write_log
 from infrec.data.vocabulary import from_numpy, to_numpy
 from infrec.machine import cores
 
@@ -65,7 +65,7 @@ def generated(folder: Path, full: bool) -> Path:
     size: dict[str, Any] = {
         name: value // (share if name != "items" else 1) for name, value in NETFLIX.items()
     }
-    return write_parquet(folder / "log.parquet", **size, seed=42)
+    return write_log(folder / "log.parquet", **size, seed=42)
 
 
 def shuffled(source: Path, path: Path) -> Path:

@@ -48,11 +48,11 @@ def streamed_cpu() -> tuple[int, Callable[[], Any]]:
     from infrec.data.datasets import find_sources
     from infrec.data.partition_writer import prepare
     from infrec.data.partitioned import PartitionedLog
-    from infrec.data.synthetic import write_parquet
+    from infrec.data.synthetic import write_log
     from infrec.models import InfiniteAE
 
     folder = Path(tempfile.mkdtemp())
-    source = write_parquet(folder / "log.parquet", users=20_000, items=ITEMS, interactions=2_000_000)
+    source = write_log(folder / "log.parquet", users=20_000, items=ITEMS, interactions=2_000_000)
     rows, items = find_sources(source)
     prepare(rows, folder / "log", None, items)
     dataset = PartitionedLog.open(folder / "log")
@@ -114,10 +114,10 @@ def _ingest(*, text: bool) -> tuple[int, Callable[[], Any]]:
 
     from infrec.data import partition_writer
     from infrec.data.datasets import find_sources
-    from infrec.data.synthetic import write_parquet
+    from infrec.data.synthetic import write_log
 
     folder = Path(tempfile.mkdtemp())
-    source = write_parquet(folder / "log.parquet", users=80_000, items=ITEMS, interactions=16_000_000)
+    source = write_log(folder / "log.parquet", users=80_000, items=ITEMS, interactions=16_000_000)
     if text:
         file, source = pq.ParquetFile(source), folder / "log.csv"
         with pacsv.CSVWriter(source, file.schema_arrow) as writer:

@@ -2,10 +2,13 @@
 
     python benchmarks/summaries.py [--data magazine …] [--modes weighted discrete] [--bytes SHARE] [--users N]
                                    [--models infinite-ae ease] [--seeds 42 …] [--out FILE]
+                                   [--thin USERS ITEMS PER_USER] [--set KEY=VALUE …]
 
 Every model chooses its settings on validation and is measured on the test part; nothing else sees the test
 part. `--bytes` is the budget as a share of the train part's own interactions.parquet; without it and without
-`--users` each summary has the size that `distill` gives it. One JSON line for each figure, when it is there.
+`--users` each summary has the size that `distill` gives it. `--thin` makes a sparser log of a dense one:
+random users with 10 interactions or more, the most popular items, and random interactions of the rest, so
+many that a user has PER_USER on average before the split. One JSON line for each figure, when it is there.
 """
 
 from __future__ import annotations
@@ -19,18 +22,38 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
+import scipy.sparse as sp
 
 from infrec.data import Interactions, Summary, datasets
 from infrec.distillation import distill
 from infrec.evaluation import fidelity
+from infrec.randomness import generator
 from infrec.samplers import sample
 from infrec.splits import Split, holdout
 from infrec.splits.holdout import held_out
 
 
-def load(name: str) -> Split:
+def thinned(log: Interactions, users: int, items: int, per_user: int) -> Interactions:
+    """A sparser log: of so many random users and most popular items, random interactions.
+
+    Nobody with fewer than 10 interactions before, or 5 after, is in it.
+    """
+    rng, matrix = generator(42, "thinned"), log.matrix
+    rows = rng.permutation(np.flatnonzero(np.diff(matrix.indptr) >= 10))[:users]
+    matrix = matrix[np.sort(rows)]
+    counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
+    matrix = sp.coo_array(matrix[:, np.sort(np.argsort(-counts, kind="stable")[:items])])
+    kept = rng.random(matrix.nnz) < per_user * matrix.shape[0] / matrix.nnz
+    places = matrix.row[kept], matrix.col[kept]
+    sparser = sp.csr_array((np.ones(kept.sum(), np.float32), places), shape=matrix.shape)
+    return Interactions.from_csr(sparser[np.flatnonzero(np.diff(sparser.indptr) >= 5)])
+
+
+def load(name: str, thin: list[int] | None) -> Split:
     """A dataset by its name or path; validation items are cut from the train part where there are none."""
-    split = holdout(datasets.load(name), seed=42)
+    log = datasets.load(name)
+    split = holdout(log if thin is None else thinned(log, *thin), seed=42)
     if split.val.n_interactions:
         return split
     train, val = held_out(split.train, 42)
@@ -53,10 +76,11 @@ def made(split: Split, options: argparse.Namespace) -> Iterator[tuple[str, Inter
     """Summaries and random users, each with its name and how it was made."""
     whole = Summary.of(split.train).bytes
     budget = None if options.bytes is None else int(options.bytes * whole)
+    changes = {key: json.loads(value) for key, value in (each.split("=", 1) for each in options.set)}
     for seed in options.seeds:
         for mode in options.modes:
             began = time.perf_counter()
-            summary = distill(split, options.users, mode=mode, bytes=budget, seed=seed)
+            summary = distill(split, options.users, mode=mode, bytes=budget, seed=seed, **changes)
             facts = {name: summary.about[name] for name in ("steps", "best_step", "reg", "size_reason")}
             facts |= {
                 "seconds": round(time.perf_counter() - began, 1),
@@ -75,6 +99,8 @@ def main() -> None:
     parser.add_argument("--users", type=int)
     parser.add_argument("--models", nargs="+", default=["infinite-ae", "ease"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[42])
+    parser.add_argument("--thin", nargs=3, type=int, metavar=("USERS", "ITEMS", "PER_USER"))
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings, values as JSON")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     about = {"command": " ".join(["python", *sys.argv]), "device": jax.devices()[0].device_kind}
@@ -88,7 +114,7 @@ def main() -> None:
 
     tell(about)
     for name in options.data:
-        split = load(name)
+        split = load(name, options.thin)
         logs: dict[Any, Interactions | None] = {"full": None}
         for what, log, facts in made(split, options):
             logs[what] = log

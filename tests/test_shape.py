@@ -44,6 +44,11 @@ FILES = {
             from house.cli.app import run
         def line(): ...
         """,
+    "cli/typed.py": """
+        from typing import TYPE_CHECKING
+        if TYPE_CHECKING:
+            from house.models.mf import MF
+        """,
     "paper/table1.py": 'MODEL = "mf"\n',
 }
 

@@ -2,6 +2,7 @@
 
     make shape                       the table
     python tools/shape.py --files    also the files of each journey, in the order of their first visit
+    python tools/shape.py --callers  also the functions of one caller, and who calls
 
 Every figure is measured, from the syntax trees of `src/infrec` or by running a command:
 
@@ -18,8 +19,8 @@ longest function  lines from `def` to its end.
 model classes     `isinstance` and `issubclass` with a class of the room `models`, in other rooms.
 files to touch    for a model, a sampler, a dataset: files that name an existing one, by a string or its
                   class, and the file called like it; least and most over those listed below. Experiments are
-                  left out: they choose what they compare. For a kernel: files that import the module of the
-                  tangent kernel.
+                  left out: they choose what they compare; and imports for type checkers alone. For a kernel:
+                  files that import the module of the tangent kernel.
 """
 
 from __future__ import annotations
@@ -173,6 +174,9 @@ def main() -> None:
         sys.stdout.write(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
         )
+    if "--callers" in sys.argv:
+        sys.stdout.write("".join(f"\n  {name} ← {caller}" for name, caller in tree.one_caller().items()))
+        sys.stdout.write("\n")
     if "--files" in sys.argv:
         for command, files in visited.items():
             sys.stdout.write(f"\n{command}\n" + "".join(f"  {path}\n" for path in files))

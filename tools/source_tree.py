@@ -108,16 +108,18 @@ class Tree:
                 yield found, node
 
     # ---- figures ------------------------------------------------------------------------------------------
-    def one_caller(self) -> list[str]:
-        """Functions that are named once, and not in their own module."""
-        counted: Counter[str] = Counter()
-        elsewhere: Counter[str] = Counter()
+    def one_caller(self) -> dict[str, str]:
+        """Functions that are named once, and not in their own module; and the module that names each."""
+        users: dict[str, list[str]] = {name: [] for name in self.definitions}
         for module in self.paths:
             for name, _ in self.uses(module):
-                counted[name] += 1
-                elsewhere[name] += name.rpartition(".")[0] != module
+                users[name].append(module)
         functions = [name for name, node in self.definitions.items() if isinstance(node, Function)]
-        return [name for name in functions if counted[name] == elsewhere[name] == 1]
+        return {
+            name: users[name][0]
+            for name in functions
+            if len(users[name]) == 1 and users[name][0] != name.rpartition(".")[0]
+        }
 
     def cycles(self) -> list[list[str]]:
         """Modules that import each other in a circle: Tarjan's strongly connected components."""
@@ -225,13 +227,16 @@ class Tree:
         return found
 
     def naming(self, words: set[str]) -> list[str]:
-        """Modules that name one of these: by an identifier, by a whole string, or by their file's name."""
+        """Modules that name one of these: by an identifier, by a whole string, or by their file's name.
+
+        Names under `if TYPE_CHECKING` are left out: everything runs without them.
+        """
         stems = {word.replace("-", "_") for word in words}
         return [
             module
             for module, tree in self.syntax.items()
             if module.split(".")[1:2] != [EXPERIMENTS]
-            and (self.paths[module].stem in stems or words & set(_words(tree)))
+            and (self.paths[module].stem in stems or words & _words_that_run(tree))
         ]
 
     def importing(self, module: str) -> list[str]:
@@ -254,7 +259,12 @@ def _for_typing(tree: ast.Module) -> list[ast.stmt]:
     ]
 
 
-def _words(tree: ast.Module) -> Iterator[str]:
+def _words_that_run(tree: ast.Module) -> set[str]:
+    for_typing = Counter(word for node in _for_typing(tree) for word in _words(node))
+    return set(Counter(_words(tree)) - for_typing)
+
+
+def _words(tree: ast.AST) -> Iterator[str]:
     """Identifiers and strings of a module; a docstring never equals a name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from infrec import __version__, load
+from infrec import Interactions, __version__, load
 from tests.cli.conftest import Infrec
 
 EVALUATE = {
@@ -414,6 +414,20 @@ def test_datasets_generate_is_deterministic_and_readable(infrec: Infrec, tmp_pat
     assert stats["interactions"] == first.document["interactions"]
     assert stats["interactions"] == 3000
     assert stats["titles"] is False or stats["items"] <= 80
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_datasets_generate_writes_what_the_ending_says(infrec: Infrec, tmp_path: Path, ending: str) -> None:
+    words = ("datasets", "generate", "--users", "60", "--items", "40", "--interactions", "900", "-o")
+    for name in (f"log{ending}", "log.parquet"):
+        assert infrec(*words, tmp_path / name).code == 0
+    expected = Interactions.read(tmp_path / "log.parquet", items=tmp_path / "log-items.parquet")
+    log = Interactions.read(tmp_path / f"log{ending}", items=tmp_path / f"log-items{ending}")
+    assert (tmp_path / f"log{ending}").read_bytes()[:1] in (b'"', b"{")
+    assert (log.matrix != expected.matrix).nnz == 0 and log.items == expected.items
+    assert log.titles.equals(expected.titles)
+    refused = infrec(*words, tmp_path / "log.xlsx")
+    assert refused.code == 2 and "expected one of .csv, .jsonl, .parquet" in refused.err
 
 
 def test_download_of_what_cannot_be_downloaded(infrec: Infrec) -> None:

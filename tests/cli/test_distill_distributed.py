@@ -24,7 +24,7 @@ import pytest
 from infrec.checkpoints import asked_to_stop
 from infrec.cli import distributed
 from infrec.cli.launchers import Place
-from infrec.cli.options import Reading, Source
+from infrec.cli.reading import Reading, Source
 from infrec.data import Summary
 from infrec.data.partition_writer import prepare
 from infrec.data.sources import TableSource

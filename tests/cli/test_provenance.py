@@ -10,7 +10,7 @@ import pytest
 
 from infrec import artifacts
 from infrec.cli.app import run
-from infrec.cli.options import Reading, kept_options
+from infrec.cli.reading import Reading, kept_options
 from infrec.data import Summary
 from tests.cli.conftest import Infrec
 

@@ -12,9 +12,9 @@ from tests.cli.conftest import Infrec
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from infrec.data.synthetic import write_parquet
+    from infrec.data.synthetic import write_log
 
-    return write_parquet(
+    return write_log(
         tmp_path_factory.mktemp("log") / "log.parquet", users=300, items=120, interactions=6000, seed=3
     )
 

@@ -332,11 +332,30 @@ def test_a_column_that_stands_twice(tmp_path: Path, form: str) -> None:
     assert Interactions.from_frame(other).matrix.nnz == 2, "nobody asked for it"
 
 
+def test_a_folder_of_texts_is_one_table(tmp_path: Path) -> None:
+    """Whatever the order of the columns; rows without enough fields are counted; other tables are refused."""
+    (tmp_path / "2023").mkdir()
+    (tmp_path / "2023" / "a.csv").write_text("user,item\nann,x\nbob,y\n")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress("item;user\nz\nz;änne\nx;bob\n".encode("latin-1")))
+    (tmp_path / "_b.csv").write_text("no")
+    log = Interactions.read(tmp_path)
+    pairs = sorted(zip(*(log.to_table()[name].to_pylist() for name in ("user", "item")), strict=True))
+    assert pairs == [("ann", "x"), ("bob", "x"), ("bob", "y"), ("änne", "z")]
+    assert log.report is not None and log.report.dropped["ragged row"] == 1
+    assert "was read as cp1252" in " ".join(log.report.notes)
+    (tmp_path / "books.tsv").write_text("item\ttitle\nx\tX\n")
+    with pytest.raises(
+        DataError, match=r"different columns: a.csv has 'user', 'item', and books.tsv"
+    ) as error:
+        Interactions.read(tmp_path)
+    one_sentence(error)
+
+
 def test_places_without_data(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "ratings_old.csv").write_text(GOOD)
     for path, says in (
-        ("empty", "directory without Parquet"),
+        ("empty", "directory without tables"),
         ("ratings.csv", "ratings_old.csv"),
         ("no/where", "no file"),
     ):

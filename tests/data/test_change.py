@@ -30,6 +30,7 @@ def test_new_users_come_last_and_new_items_in_order() -> None:
     assert change.columns.tolist() == [1, 3] and change.rows.tolist() == [0, 1, -1]
     assert change.has_new_items
     assert change.taken_out.tolist() == [0] and change.put_in.tolist() == [0, 2]
+    assert [rows.tolist() for rows in change.changed] == [[0], [0]]
     assert append(log(b="xz"), log(b="xz")).put_in.tolist() == []
 
 
@@ -37,6 +38,7 @@ def test_a_user_leaves_and_every_item_stays() -> None:
     change = remove(log(a="x", b="y", c="xy"), ["b", "a"])
     assert contents(change.after) == {"c": "xy"} and change.after.n_items == 2
     assert change.taken_out.tolist() == [0, 1] and not len(change.put_in)
+    assert [len(rows) for rows in change.changed] == [0, 0]
     with pytest.raises(DataError, match="does not know 2 of the users to forget, such as 'no'"):
         remove(log(a="x"), ["no", "a", "nobody"])
     with pytest.raises(DataError, match="no interactions are left"):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
-from infrec.data.synthetic import DEMO, generate, tables, write_parquet
+from infrec.data.synthetic import DEMO, generate, tables, write_log
 from infrec.data.synthetic_world import BLOCK, World, alias_table
 from infrec.errors import ConfigError, DataError
 
@@ -73,7 +73,7 @@ def test_the_file_does_not_depend_on_chunks_or_threads(tmp_path: Path) -> None:
     size = {"users": 2 * BLOCK + 300, "items": 400, "interactions": 60_000}
     made = tables(**size, seed=5)[0]
     for threads, row_group in ((1, 1 << 20), (3, 7_001)):
-        path = write_parquet(tmp_path / "log.parquet", **size, seed=5, threads=threads, row_group=row_group)
+        path = write_log(tmp_path / "log.parquet", **size, seed=5, threads=threads, rows=row_group)
         assert pq.read_table(path).equals(made)
         assert pq.ParquetFile(path).metadata.row_group(0).num_rows == min(row_group, 60_000)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log-items.parquet", "log.parquet"]
@@ -108,4 +108,4 @@ def test_impossible_sizes(tmp_path: Path) -> None:
             generate(users, items, interactions)
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot be written"):
-        write_parquet(tmp_path / "file" / "log.parquet", users=10, items=20, interactions=50)
+        write_log(tmp_path / "file" / "log.parquet", users=10, items=20, interactions=50)

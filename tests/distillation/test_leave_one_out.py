@@ -108,12 +108,17 @@ def test_an_items_score_does_not_depend_on_having_it(user, item):
     assert raw[0] == pytest.approx(raw[1], abs=1e-4)
 
 
-def test_powers_on_a_device_are_the_same():
+@pytest.mark.parametrize("kernel", [None, kernel_of(1)])
+def test_powers_on_a_device_are_the_same(monkeypatch, kernel):
+    """With a model of items alone, and with one of users, of whom some are no centres."""
+    monkeypatch.setattr(leave_one_out, "MOST_CENTRES", 20)
     x = _matrix()
-    model = LeaveOneOutTargets.fit(x)
+    model = LeaveOneOutTargets.fit(x, kernel=kernel)
     who = np.arange(5, 25)
-    there = model.on_device(x[who].toarray(), model.weight[who], np.float32(model.sharpness))
-    np.testing.assert_allclose(np.asarray(there), model.powers(x, who), atol=2e-3)
+    here = model.powers(x, who)
+    monkeypatch.setattr(leave_one_out.devices, "device", lambda: "one")
+    there = model.powers(x, who)
+    np.testing.assert_allclose(np.asarray(there), here, atol=2e-3)
     assert there.dtype == np.float16
 
 
@@ -236,13 +241,19 @@ def test_where_it_is_the_default_and_where_it_is_refused():
         DistillSettings.of("published", targets="others")
 
 
-def test_who_predicts_on_logs_of_which_size():
-    sparse = {"n_users": 2_000, "n_items": 7_000, "interactions": 75_000}
+@pytest.mark.parametrize("users", [2_000, 8_000, 30_000])
+def test_who_predicts_what_on_which_logs(users):
+    """The length of histories decides, not the number of users."""
+    sparse = {"n_users": users, "n_items": 7_000, "interactions": 38 * users}
     short = {"n_users": 3_000, "n_items": 1_000, "interactions": 6_000}
     dense = {"n_users": 6_000, "n_items": 3_000, "interactions": 800_000}
-    assert DistillSettings.of("weighted").resolved(**sparse).others == "both"
-    assert DistillSettings.of("weighted").resolved(**dense).others == "items"
-    assert DistillSettings.of("weighted").resolved(**short).others == "items"
+    for log, expected in (
+        (sparse, ("both", 0.2, 0.15)),
+        (dense, ("items", 0.5, 0.25)),
+        (short, ("items", 0.3, 0.15)),
+    ):
+        settings = DistillSettings.of("weighted").resolved(**log)
+        assert (settings.others, settings.hidden, settings.sharpness) == expected
     assert DistillSettings.of("weighted", others="items").resolved(**sparse).others == "items"
     assert DistillSettings.of("discrete").resolved(**sparse).others == "items"
 

@@ -110,9 +110,10 @@ def test_a_nystrom_fit_does_not_grow_with_its_rows_and_a_device_holds_the_kernel
 def test_the_number_of_users_that_fit_really_fits(items: int) -> None:
     free = 16 * machine.GIB
     n = devices.users_that_fit(items, free=free)
-    machine.require_memory(devices.exact_fit(n, items), "it", "", free=free)
+    machine.require_memory(devices.exact_fit_budget(n, items, "float32")[0], "it", "", free=free)
+    too_many = devices.exact_fit_budget(round(1.1 * n), items, "float32")[0]
     with pytest.raises(MemoryBudgetError):
-        machine.require_memory(devices.exact_fit(round(1.1 * n), items), "it", "", free=free)
+        machine.require_memory(too_many, "it", "", free=free)
 
 
 def test_this_machine_has_some() -> None:

@@ -15,7 +15,10 @@ SIZES = [(7, 13), (90, 40), (500, 301), (1500, 300)]  # around and above what BL
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("n", "items"), SIZES)
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_a_product_row_in_any_company_and_place(dtype: str, n: int, items: int, order: str) -> None:
+def test_a_product_row_in_any_company_and_place(
+    dtype: str, n: int, items: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident, "_SLAB", 1 << 16)  # several of the larger ones
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((gram.FEW, n)).astype(dtype)
     matrix = np.asarray(rng.standard_normal((n, items)), dtype, order=order)

@@ -214,3 +214,26 @@ def test_rows_that_are_taken_out_again_leave_nothing(x: sp.csr_array, kind: type
     assert plain.rows == changed.rows == 40
     one, other = plain.over_team().solve(1.0), changed.over_team().solve(1.0)
     np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [nystrom.Features, DeviceFeatures])
+def test_rows_that_change_are_exchanged(
+    x: sp.csr_array, kind: type[nystrom.Features], weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of some rows, less of others, other weights; in blocks of seven."""
+    monkeypatch.setattr(nystrom, "block_size", lambda centres: 7)
+    rng = np.random.default_rng(1)
+    after = x.toarray()
+    changed = np.arange(3, 60, 3)
+    after[changed] = np.where(rng.random((len(changed), D)) < 0.1, 1 - after[changed], after[changed])
+    if weighted:
+        after[changed] *= rng.random((len(changed), D)) + 0.5
+    then = sp.csr_array(after.astype(np.float32))
+    features = kind.of(x[:9], NTK())
+    sums, fresh = pass_over(features, nystrom.same(x)), pass_over(features, nystrom.same(then))
+    sums.exchange(x[changed], then[changed])
+    assert sums.rows == 60
+    np.testing.assert_allclose(sums.solve(2.0), fresh.solve(2.0), rtol=1e-3, atol=1e-5)
+    centres = gram.kernel_matrix(NTK(), then, x[:9])
+    np.testing.assert_allclose(centres @ sums.solve(2.0), centres @ fresh.solve(2.0), atol=1e-5)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from infrec.kernels import devices, resident
-from infrec.kernels.resident import ResidentMatrix
+from infrec.kernels import devices, gram, resident
+from infrec.kernels.resident import FactoredMatrix, ResidentMatrix
 
 
 @pytest.fixture
@@ -33,6 +33,24 @@ def test_products_are_the_same_there(there: bool, request: pytest.FixtureRequest
     for some in (a, a[:35], a):  # all of it there, too few of it, there again
         np.testing.assert_allclose(right.left_multiply(some), (a @ b)[: len(some)], rtol=1e-5, atol=1e-4)
     assert (right._there is not None) is there
+
+
+def test_two_factors_are_the_matrix_that_they_make() -> None:
+    """Rows, columns and products; of few rows each one's bits are those that it has alone."""
+    left, rows = matrices(3, (40, 40), (gram.FEW + 8, 40))
+    sparse = sp.csr_array((np.random.default_rng(4).random((40, 300)) < 0.05).astype(np.float32))
+    factored, whole = FactoredMatrix(left, sparse), left @ sparse.toarray()
+    at = np.array([7, 0, 39])
+    assert factored.shape == whole.shape
+    for found, expected in (
+        (factored.here, whole),
+        (factored.rows(at), whole[at]),
+        (factored.columns(at), whole[:, at]),
+        (factored.left_multiply(rows), rows @ whole),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    alone = np.concatenate([factored.left_multiply(row[None]) for row in rows[:9]])
+    np.testing.assert_array_equal(factored.left_multiply(rows[:9]), alone)
 
 
 def wherever(matrix: np.ndarray, place: str) -> ResidentMatrix:

@@ -92,6 +92,26 @@ def test_few_centres_come_near(log: Interactions, monkeypatch: pytest.MonkeyPatc
         assert np.corrcoef(near.ravel(), exact.ravel())[0, 1] > least
 
 
+@pytest.mark.parametrize("user", [None, 8])
+@pytest.mark.parametrize("model", ["exact", "nystrom"])
+def test_reasons_add_up_to_scores(log: Interactions, model: str, user: int | None) -> None:
+    """A history's items explain what lies above the baseline, which has what the user dislikes in it."""
+    fitted = InfiniteAE(reg=5.0, dislikes=0.7, dtype="float64", solver=model, centres=60).fit(log)
+    history = log.matrix[[8]]
+    users = None if user is None else [user]
+    scores = fitted.score(history, users=users)[0]
+    bare = fitted.score(sp.csr_array(history.shape), users=users)[0]
+    for item in (3, 6):
+        told = fitted.explain(history.indices.tolist(), item, user=user)
+        assert told.score == pytest.approx(scores[item], abs=1e-5)
+        assert told.baseline == pytest.approx(bare[item], abs=1e-5)
+        assert told.baseline + sum(told.items["contribution"]) == pytest.approx(told.score, abs=1e-6)
+        if model == "exact":
+            assert sum(told.users["contribution"]) == pytest.approx(told.score, abs=1e-9)
+    with pytest.raises(DataError, match="does not know the user 'nobody'"):
+        fitted.explain([1], 3, user="nobody")
+
+
 @pytest.mark.parametrize("kind", [InfiniteAE, EASE])
 def test_saved_models_keep_them(log: Interactions, kind: type[Recommender], tmp_path: Path) -> None:
     model = kind(reg=5.0, dislikes=0.7).fit(log)
@@ -190,8 +210,8 @@ def test_centres_alone_have_no_place_for_them(log: Interactions) -> None:
 
 
 def test_the_service_recommends_none_of_them(log: Interactions) -> None:
-    from infrec.serve.answers import recommend
-    from infrec.serve.schemas import RecommendRequest
+    from infrec.serve.answers import explain, recommend
+    from infrec.serve.schemas import ExplainRequest, RecommendRequest
     from infrec.serve.served_model import Served
 
     model = InfiniteAE(reg=5.0, dislikes=0.7).fit(log)
@@ -203,6 +223,13 @@ def test_the_service_recommends_none_of_them(log: Interactions) -> None:
             expected = model.recommend([user], k=length, exclude_seen=False)
             assert [row["item"] for row in answer["items"]] == list(expected["item"])
             assert not {row["item"] for row in answer["items"]} & set(known(log)[[user]].indices.tolist())
+    answer = json.loads(recommend(served, [RecommendRequest(user=5, k=3, explain=1)])[0])  # type: ignore[arg-type]
+    for row in answer["items"]:  # the reasons are those of the score that is in the list
+        told = json.loads(explain(served, ExplainRequest(user=5, item=row["item"])))
+        added = sum(one["contribution"] for one in told["items"])
+        assert told["score"] == pytest.approx(row["score"], abs=1e-5)
+        assert told["baseline"] + added == pytest.approx(row["score"], abs=1e-4)
+        assert row["because"]["score"] == told["score"]
     stranger = json.loads(recommend(served, [RecommendRequest(history=[1, 3])])[0])  # type: ignore[arg-type]
     assert len(stranger["items"]) == 10
 

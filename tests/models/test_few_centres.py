@@ -160,12 +160,19 @@ def test_what_is_stored(small_log: Interactions, tmp_path: Path) -> None:
 @pytest.mark.parametrize("cores", [2, 16])
 @pytest.mark.parametrize("reg", [5.0, "auto"])
 @pytest.mark.parametrize(
-    ("n", "d", "count"), [(2000, 800, 600), (1200, 2500, 400), (2500, 500, None)], ids=str
+    ("n", "d", "count"),
+    [(2000, 800, 600), (1200, 2500, 400), (2500, 500, None), (2000, 6000, None)],
+    ids=str,
 )
 def test_the_estimate_is_within_a_fifth_of_the_peak(
     n: int, d: int, count: int | None, reg: Any, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What numpy allocates, as tracemalloc counts it, for Nyström and (None) exact fits."""
+    """What numpy allocates, as tracemalloc counts it, for Nyström and (None) exact fits.
+
+    Of an exact fit that keeps factors, the estimate is of choosing λ: another inverse exists beside the best.
+    """
+    if devices.keeps_factors(n, d) and reg != "auto":
+        return
     for module in (machine, gram):
         monkeypatch.setattr(module, "cores", lambda: cores)
     split = holdout(Interactions.from_csr(np.random.default_rng(0).random((n, d)) < 0.03))
@@ -178,7 +185,7 @@ def test_the_estimate_is_within_a_fifth_of_the_peak(
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    needed = devices.exact_fit(n, d)
+    needed = devices.exact_fit_budget(n, d, "float32")[0]
     if count:
         alphas, kept = (2, n) if reg == "auto" else (1, 0)
         needed = devices.nystrom_fit(count, d, rows=n, alphas=alphas, kept=kept)

@@ -286,6 +286,41 @@ def test_few_users_are_stored_without_alpha_and_many_with_it(
         assert loaded.explain(["i01"], "i05").score == model.explain(["i01"], "i05").score
 
 
+def test_of_few_users_and_far_more_items_the_inverse_is_kept_instead_of_alpha(
+    small_log: Interactions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 users, 60 items: scores, reasons and what validation ranks are those of a dense α; so is a copy."""
+    log = small_log.select_users(np.arange(20))
+    model = InfiniteAE(reg=5).fit(log)
+    monkeypatch.setattr(infinite_ae, "_SOLVE_AGAIN", 10)
+    model.save(tmp_path / "model")
+    loaded = InfiniteAE.load(tmp_path / "model")
+    monkeypatch.setattr(devices, "_FAR_MORE", 4)
+    dense = InfiniteAE(reg=5).fit(log)
+    assert [next(iter(one._arrays())) for one in (model, loaded, dense)] == ["inverse", "inverse", "alpha"]
+    assert model._arrays()["inverse"].shape == (20, 20)
+    rows = small_log.matrix[20:70]
+    expected = dense.explain(["i01"], "i05")
+    for one in (model, loaded):
+        np.testing.assert_allclose(one.alpha, dense.alpha, atol=1e-5)
+        np.testing.assert_allclose(one.score(rows), dense.score(rows), atol=1e-5)
+        assert one.explain(["i01"], "i05").score == pytest.approx(expected.score, abs=1e-5)
+    some = np.array([3, 0, 19])
+    np.testing.assert_allclose(model.fitted_scores(some), dense.fitted_scores(some), atol=1e-5)
+
+
+def test_items_of_the_same_users_are_stored_once(small_log: Interactions, tmp_path: Path) -> None:
+    """Every item twice: half of α is on disk, and what is loaded has all of it, bit for bit."""
+    twice = Interactions.from_csr(sp.csr_array(sp.hstack([small_log.matrix, small_log.matrix])))
+    model = InfiniteAE(reg=5, solver="nystrom", centres=30).fit(twice)
+    model.state.alpha.here[:, 60:] = model.alpha[:, :60]  # as equal as BLAS may leave them
+    model.save(tmp_path / "model")
+    assert {name: array.shape for name, array in model._arrays().items()}["alpha"] == (30, 60)
+    loaded = InfiniteAE.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.alpha, model.alpha)
+    np.testing.assert_array_equal(loaded.score(twice.matrix), model.score(twice.matrix))
+
+
 def test_neither_fitting_nor_serving_on_the_cpu_imports_jax(tmp_path: object) -> None:
     code = (
         "import sys, numpy as np\n"

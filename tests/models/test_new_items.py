@@ -9,31 +9,36 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 
 import infrec
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.models import EASE, InfiniteAE, PopRec
+from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, PopRec
 from infrec.models.base import Recommender
-from infrec.models.new_items import Features, NewItems, NewItemsSettings
+from infrec.models.infinite_ae_plus import LADDERS
+from infrec.models.new_items import Features, NewItemsSettings
 
 
-@pytest.fixture(scope="module")
-def model(small_log: Interactions) -> InfiniteAE:
-    return InfiniteAE(reg=1).fit(small_log)
+def placed(log: Interactions, table: dict[str, Any], settings: NewItemsSettings | None = None) -> InfiniteAE:
+    """A model of a log and of items after its own, which nobody has; the table is about all of them."""
+    about = pa.table(table)
+    wider = sp.csr_array(
+        (log.matrix.data, log.matrix.indices, log.matrix.indptr), (log.n_users, about.num_rows)
+    )
+    ids = [*log.items, *(f"new {n}" for n in range(about.num_rows - log.n_items))]
+    whole = replace(Interactions.from_csr(wider, items=ids), item_info=about)
+    return InfiniteAE(reg=1).fit(whole).with_new_items(settings=settings)
 
 
-def test_the_double_of_a_known_item_gets_its_scores(model: InfiniteAE) -> None:
+def test_the_double_of_a_known_item_gets_its_scores(small_log: Interactions) -> None:
     """As μ goes to 0, kernel ridge regression interpolates: a new item with the features of item 7 is item 7.
 
     μ = 1e-8 beside a kernel whose smallest eigenvalue is about 1e-3: 1e-4 of the largest score.
     """
-    table = pa.table({"year": [*np.arange(60.0), 7.0, 33.0]})
-    placed = NewItems.of(
-        model, Features(table), np.arange(60), np.array([60, 61]), NewItemsSettings(0.1, 1e-8)
-    )
-    scores = placed.score(model.log.matrix[:9])
-    np.testing.assert_array_equal(scores[:, :60], model.score(model.log.matrix[:9]))
+    years = {"year": [*np.arange(60.0), 7.0, 33.0]}
+    model = placed(small_log, years, NewItemsSettings(0.1, 1e-8))
+    scores = model.score(model.log.matrix)
     np.testing.assert_allclose(scores[:, 60:], scores[:, [7, 33]], atol=1e-4 * np.abs(scores).max())
 
 
@@ -42,11 +47,9 @@ def test_by_hand() -> None:
 
     Known items have k = 2 with themselves and 0 with each other: W = √2 / (2 + μ) for both.
     """
-    log = Interactions.from_csr(np.array([[1, 0], [1, 1], [0, 1], [1, 1]]))
-    model = EASE(reg=1).fit(log)
     features = Features(pa.table({"genres": ["a", "b", "a|b", None]}))
-    placed = NewItems.of(model, features, np.arange(2), np.array([2, 3]), NewItemsSettings(1.0, 2.0))
-    np.testing.assert_allclose(placed.weights, [[np.sqrt(2) / 4, 0], [np.sqrt(2) / 4, 0]], rtol=1e-6)
+    weights = features.weights(np.arange(2), np.array([2, 3]), NewItemsSettings(1.0, 2.0))
+    np.testing.assert_allclose(weights, [[np.sqrt(2) / 4, 0], [np.sqrt(2) / 4, 0]], rtol=1e-6)
 
 
 def test_kernels_of_columns() -> None:
@@ -62,16 +65,14 @@ def test_kernels_of_columns() -> None:
     np.testing.assert_allclose(Features(table).kernel(np.array([0]), every, 0.5), expected, atol=1e-12)
 
 
-def test_new_items_stand_among_the_known_ones(small_log: Interactions, model: InfiniteAE) -> None:
+def test_new_items_stand_among_the_known_ones(small_log: Interactions) -> None:
     """Four new items, one of each group's kind: people find that of their own group first among the four."""
     kinds = [f"k{at // 15}" for at in range(60)] + ["k0", "k1", "k2", "k3"]
-    placed = NewItems.of(model, Features(pa.table({"kind": kinds})), np.arange(60), np.arange(60, 64))
-    scores = placed.score(small_log.matrix)
+    model = placed(small_log, {"kind": kinds})
+    scores = model.score(model.log.matrix)
     assert (scores[:, 60:].argmax(axis=1) == np.arange(120) // 30).mean() > 0.95
-    lists = placed.best(small_log.matrix, k=20)
-    assert (lists >= 60).any(axis=1).mean() > 0.9
-    seen = small_log.matrix.toarray().astype(bool)
-    assert not any(seen[user, item] for user in range(120) for item in lists[user] if item < 60)
+    items = np.array(model.recommend(k=20)["item"]).reshape(120, 20)
+    assert np.char.startswith(items, "new").any(axis=1).mean() > 0.9
 
 
 def test_titles_say_years_and_texts_without_kinds_are_left_out() -> None:
@@ -110,10 +111,7 @@ def test_features_that_cannot_be_used(table: Any, columns: Any, words: str) -> N
         Features(None if table is None else pa.table(table), columns)
 
 
-def test_as_many_known_items_as_the_model_has(model: InfiniteAE) -> None:
-    features = Features(pa.table({"n": np.arange(62.0)}))
-    with pytest.raises(DataError, match="59 known items for a model of 60"):
-        NewItems.of(model, features, np.arange(59), np.array([60]))
+def test_settings_are_checked() -> None:
     with pytest.raises(ConfigError, match="reg is 0"):
         NewItemsSettings(reg=0)
 
@@ -145,6 +143,17 @@ def test_items_that_nobody_has_are_in_lists_and_in_saved_models(
         assert (after[::2, 30] > after[::2, 31]).all() and (after[1::2, 30] < after[1::2, 31]).all()
     top = loaded.recommend([0], k=32)
     assert {30, 31} <= set(top["item"])
+
+
+@pytest.mark.parametrize("kind", [InfiniteAE, InfiniteAEPlus])
+def test_reasons_of_a_new_item_add_up_to_its_score(with_new: Interactions, kind: type[Any]) -> None:
+    """In a list of two: an item that others have, and one that nobody has."""
+    model = kind(**(LADDERS.start if kind is InfiniteAEPlus else {"reg": 5.0})).fit(with_new).with_new_items()
+    history = with_new.matrix[[0]]
+    scores = model.score(history)[0]
+    parts = model.contributions(history, np.array([30, 7]))
+    np.testing.assert_allclose(parts.by_user.sum(0) + parts.beside, scores[[30, 7]], atol=1e-5)
+    np.testing.assert_allclose(parts.by_item.sum(0) + parts.baseline, scores[[30, 7]], atol=1e-4)
 
 
 def test_an_update_gives_a_new_item_what_others_have(with_new: Interactions) -> None:

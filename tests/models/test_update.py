@@ -11,7 +11,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.data.synthetic import generate
 from infrec.errors import DataError
-from infrec.kernels import ridge
+from infrec.kernels import devices, ridge
 from infrec.kernels.ridge_update import Solution
 from infrec.models import EASE, InfiniteAE
 from infrec.models.base import Recommender
@@ -50,14 +50,19 @@ def check_equal(model: Recommender, fresh: Recommender, log: Interactions) -> No
     assert (lists == others).mean() > 0.99  # but for what float32 cannot tell apart
 
 
-@pytest.mark.parametrize("reg", [0.5, 5.0])
+@pytest.mark.parametrize(("reg", "far_more"), [(0.5, 3), (5.0, 3), (5.0, 0.05)])
 def test_exact(
     before: Interactions,
     everything: Interactions,
     reg: float,
+    far_more: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The ridge stays; λ is what it then is of the mean diagonal, within a hundredth."""
+    """The ridge stays; λ is what it then is of the mean diagonal, within a hundredth.
+
+    With few items enough (far_more), α is kept in two factors.
+    """
+    monkeypatch.setattr(devices, "_FAR_MORE", far_more)
     model = InfiniteAE(reg=reg).fit(before)
     with monkeypatch.context() as patch:
         patch.setattr(InfiniteAE, "path", lambda *_: pytest.fail("it was fitted again"))

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.special import ndtr
 from scipy.stats import beta
 
-from infrec.cli.options import Reading, Source
+from infrec.cli.reading import Reading, Source
 from infrec.data import Vocabulary
 from infrec.distillation import dp_sums, private
 from infrec.distillation.dp_sums import MOST_ITEMS, SHARES, Release, Sums

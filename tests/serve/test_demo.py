@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infrec.cli import app, demo
-from infrec.cli.options import Reading
+from infrec.cli.reading import Reading
 from infrec.serve.loading import load, sources
 
 

@@ -12,9 +12,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from infrec.data import Interactions, Summary
@@ -88,6 +90,42 @@ def test_a_replaced_directory_is_loaded_without_a_failed_request(
     assert all(isinstance(answer, Answer) and answer.status == 200 for answer in got)
     seen = {answer.json["model"]["hash"] for answer in got if isinstance(answer, Answer)}
     assert len(set(hashes)) == 3 and set(hashes[1:]) <= seen <= set(hashes)
+
+
+def test_an_updated_model_with_new_items_is_taken_without_a_failed_request(
+    films: Interactions, tmp_path: Path
+) -> None:
+    """Film 140 is nobody's and has the genres of every fourth film; later somebody new has it."""
+    wider = np.hstack([films.matrix.toarray(), np.zeros((90, 1))])
+    log = Interactions.from_csr(wider, items=list(range(100, 141)))
+    assert films.item_info is not None
+    genres = [*films.item_info["genres"].to_pylist(), "Comedy|Drama"]
+    log = replace(log, item_info=pa.table({"title": list(map(str, log.items)), "genres": genres}))
+    model = InfiniteAE(reg=1).fit(log).with_new_items(["genres"])
+    model.save(tmp_path / "model")
+
+    def scores(server: Running, **who: object) -> dict[int, float]:
+        return {row["item"]: row["score"] for row in server.recommend(k=41, **who).json["items"]}
+
+    with serving(tmp_path / "log", tmp_path / "model") as server:
+        before, history = hash_of(server), [102, 106, 110]
+        told = scores(server, history=history)
+        expected = model.recommend(histories=[history], k=41)
+        assert told == pytest.approx(dict(zip(expected["item"], expected["score"], strict=True)), abs=1e-5)
+        assert told[140] > 0
+        reason = server.post("/v1/explain", {"history": history, "item": 140}).json
+        assert reason["score"] == pytest.approx(told[140], abs=1e-5)
+        with under_load(server) as got:
+            model.update(Interactions.from_csr(np.ones((1, 2)), users=[200], items=[140, 103]))
+            model.save(tmp_path / "model")
+            server.until(lambda: hash_of(server) != before)
+            server.until(lambda: len(got) > 20)
+        assert all(isinstance(answer, Answer) and answer.status == 200 for answer in got)
+        after = model.recommend([200], k=41)
+        assert scores(server, user=200) == pytest.approx(
+            dict(zip(after["item"], after["score"], strict=True)), abs=1e-5
+        )
+        assert 140 not in scores(server, user=200)
 
 
 @pytest.mark.parametrize("damage", ["a byte", "cut off", "no manifest", "another thing", "gone"])

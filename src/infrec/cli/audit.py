@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from infrec import drafts
 from infrec.cli import console, options, provenance
-from infrec.cli.options import Answer, Reading, argument, option, reads_data
+from infrec.cli.options import Answer, argument, option
+from infrec.cli.reading import Reading, reads_data
 from infrec.errors import DataError
 from infrec.progress import Progress
 

@@ -178,6 +178,21 @@ def check_out(out: Path, what: str) -> None:
         raise typer.BadParameter(f"{out} {wrong}", param_hint="--out")
 
 
+def check_table(out: Path) -> None:
+    """Refuse before the work a file of a table that could not be written."""
+    from infrec.data.table_files import WRITERS
+
+    problem = None
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        problem = "is a directory" if out.is_dir() else "lies in a folder that does not exist"
+        problem += "; expected a file to write."
+    elif out.suffix.lower() not in WRITERS:
+        problem = f"ends in {out.suffix!r}" if out.suffix else "has no ending"
+        problem += f"; expected one of {', '.join(WRITERS)}, which says what to write."
+    if problem is not None:
+        raise typer.BadParameter(f"{out} {problem}", param_hint="--out")
+
+
 def run_directory(out: Path) -> Path:
     """Where the run keeps its checkpoints; removed in the end, so a folder with anything else is refused."""
     place = out.with_name(f"{out.name}.run")

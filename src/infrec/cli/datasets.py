@@ -10,7 +10,8 @@ import typer
 
 from infrec.cli import console, options
 from infrec.cli.help import Command, Group
-from infrec.cli.options import Answer, Reading, answers, argument, option, reads_data, report_lines
+from infrec.cli.options import Answer, answers, argument, option
+from infrec.cli.reading import Reading, reads_data, report_lines
 from infrec.report import numbers
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def download(
 @app.command(cls=Command)
 @answers
 def generate(
-    out: Annotated[Path, option("--out -o PATH", "Parquet file to write.")],
+    out: Annotated[Path, option("--out -o FILE", "File to write: .csv, .jsonl or .parquet.")],
     users: Annotated[int, option("--users N", "How many users.", min=1)] = 1000,
     items: Annotated[int, option("--items N", "How many items.", min=2)] = 500,
     interactions: Annotated[int, option("--interactions N", "How many interactions.", min=1)] = 40000,
@@ -98,10 +99,11 @@ def generate(
 
       infrec datasets generate --users 5000 --items 2000 --interactions 200000 --out log.parquet
     """
-    from infrec.data.synthetic import write_parquet
+    from infrec.data.synthetic import write_log
 
+    console.check_table(out)
     with console.bars() as progress:
-        path = write_parquet(
+        path = write_log(
             out, users=users, items=items, interactions=interactions, seed=seed, progress=progress
         )
     console.saved(path)
@@ -119,7 +121,7 @@ def generate(
 @reads_data
 def prepare(
     source: Annotated[
-        str, argument("SOURCE", "A file, a directory of Parquet or a registered name, of any size.")
+        str, argument("SOURCE", "A file, a directory of Parquet or CSV, or a registered name, of any size.")
     ],
     out: Annotated[Path, option("--out -o DIR", "Where the dataset goes.")],
     reading: Reading = Reading(),

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from infrec.cli import console, options
-from infrec.cli.options import Reading, option
+from infrec.cli.options import option
+from infrec.cli.reading import Reading
 from infrec.cli.serve import need_extra
 from infrec.progress import Progress
 from infrec.report import numbers

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options, provenance
-from infrec.cli.options import Answer, Processes, Reading, Shown, Source, option, reads_data
+from infrec.cli.options import Answer, Processes, Shown, option
+from infrec.cli.reading import Reading, Source, reads_data
 from infrec.distillation.settings import INVENTED_MODE, DistillSettings, Promise, SummarySize, search_grid
 from infrec.errors import DataError
 from infrec.report import numbers
@@ -72,7 +73,7 @@ class MethodOptions(Settings):
     targets=Shown(help="learn what all others predict for a user, or the user's own items (leaks)"),
     hidden=Shown("SHARE", help="share of a user's items to hide and predict"),
     tau=Shown("T", help="τ: temperature"),
-    steps=Shown("N", help="maximum steps (default 200; 300 on a small log; `soft`: 150)"),
+    steps=Shown("N", help="maximum steps (default 200; 150 below 100 interactions a user, and of `soft`)"),
 )
 def distill(
     data: options.Data,

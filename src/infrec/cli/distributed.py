@@ -29,12 +29,14 @@ import typer
 from infrec import artifacts, machine
 from infrec.checkpoints import asked_to_stop
 from infrec.cli import console, launchers, options
+from infrec.cli.reading import report_lines
 from infrec.errors import InfrecError
 from infrec.kernels.collectives import JaxProcesses, Team, lost
 from infrec.progress import Progress, Stopwatch, silent
 
 if TYPE_CHECKING:
-    from infrec.cli.options import Processes, Source
+    from infrec.cli.options import Processes
+    from infrec.cli.reading import Source
 
 Result = TypeVar("Result")
 SECONDS_TO_MEET = 120
@@ -155,7 +157,7 @@ def _distill(
     if here.index == 0:
         source.noted(summary).save(out)
     leave(team, here)
-    return {"processes": processes, "notes": options.report_lines(log.report)} if here.index == 0 else None
+    return {"processes": processes, "notes": report_lines(log.report)} if here.index == 0 else None
 
 
 # ---- the other processes -----------------------------------------------------------------------------------

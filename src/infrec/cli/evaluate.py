@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from infrec import machine
 from infrec.cli import cold_items as cold
 from infrec.cli import console, options, provenance, trade
-from infrec.cli.options import MODEL, Answer, Reading, option, reads_dislikes
-from infrec.cli.spelling import in_words_of_the_command_line, next_command
-from infrec.cli.strength import chosen, faded, note_dislikes, weighed_split
+from infrec.cli.options import MODEL, Answer, option
+from infrec.cli.reading import Reading, reads_dislikes
+from infrec.cli.strength import faded
+from infrec.cli.trial import Protocol, Search, Trial
 from infrec.data.weights import StrengthOptions
-from infrec.errors import DataError, InfrecError
+from infrec.errors import DataError
 from infrec.models.balance import Balance
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
-    from infrec.evaluation import Evaluation
-    from infrec.evaluation.trade import Trade
-    from infrec.models import Recommender
-    from infrec.search import Tuned
     from infrec.splits import Split
 
-Protocol = Literal["paper-code", "textbook", "graph"]
 SplitName = Literal["random", "leave-last-out", "by-time"]
 
 SCORES = 4_000_000_000  # of one model, measured in a minute or two
@@ -173,11 +167,9 @@ def evaluate(
             cut = partial(_cut, how=split_by, seed=seed, data=data, half_life=strength.half_life)
             log, split, train = _parts(data, train_on, reading, cut, seed, progress)
         sample_users = sample_users or _affordable(split)
-        weigh = Weigh(strength, reading) if train_on is None else None
         by = Search(no_search, search, fixed)
-        trial = Trial(
-            data, split, train, train_on, by, protocol, sample_users, balance, seed, watch.seconds, weigh
-        )
+        how = (by, protocol, sample_users, balance, strength, reading, seed)
+        trial = Trial(data, split, train, train_on, *how, watch.seconds)
         documents = []
         for document in trial.each(models, progress):
             documents.append(document)
@@ -237,14 +229,18 @@ def _parts(
     progress: Progress,
 ) -> tuple[Interactions, Split, Interactions | None]:
     """The log, its parts, and what is fitted on instead of the train part."""
-    summary = None if train_on is None else _summary(train_on)
-    if train_on is not None and summary is not None:
-        reading = provenance.reading_of(train_on, summary.about, reading, data)
-    log, split = cut(reading.load(data, progress))
+    from infrec import artifacts
+    from infrec.data import Summary
+
     if train_on is None:
-        return log, split, None
-    if summary is None:
-        return log, split, _train_part(reading.load(train_on)).align_items(split.train.items)
+        return *cut(reading.load(data, progress)), None
+    if artifacts.kind_of(train_on) in (None, "dataset"):
+        log, split = cut(reading.load(data, progress))
+        other = reading.load(train_on)
+        other = other if other.parts is None else other.with_matrix(other.parts["train"])
+        return log, split, other.align_items(split.train.items)
+    summary = Summary.load(train_on)
+    log, split = cut(provenance.reading_of(train_on, summary.about, reading, data).load(data, progress))
     provenance.check_source(train_on, summary.about, summary.items, log, data)
     return log, *_over_both(train_on, summary, split, seed)
 
@@ -253,185 +249,17 @@ def _cut(
     log: Interactions, *, how: SplitName | None, seed: int, data: str, half_life: str | None
 ) -> tuple[Interactions, Split]:
     """The log, faded by age, and its parts, cut as --split says; None: its own ones, else at random."""
-    log = log if half_life is None else faded(log, half_life)
-    return log, _split_of(log, how, seed, data)
-
-
-def _split_of(log: Interactions, how: SplitName | None, seed: int, data: str) -> Split:
     from infrec import splits
 
-    if how is None:
-        return splits.holdout(log, seed=seed)
-    if how == "random":
-        return splits.holdout(log.with_matrix(log.matrix), seed=seed)
+    log = log if half_life is None else faded(log, half_life)
+    if how in (None, "random"):
+        return log, splits.holdout(log if how is None else log.with_matrix(log.matrix), seed=seed)
     if log.time is None:
         raise DataError(
             f"--split {how} needs times and {data} has none; name their column with --time COLUMN, or use "
             "--split random."
         )
-    return splits.leave_last_out(log) if how == "leave-last-out" else splits.by_time(log)
-
-
-@dataclass(frozen=True)
-class Weigh:
-    """How the weights of the data are to count: the options, and how it was read."""
-
-    given: StrengthOptions
-    reading: Reading
-
-
-@dataclass(frozen=True)
-class Search:
-    """How the settings of a model are chosen.
-
-    none: Take the shipped ones. seconds: The time of a search. fixed: The settings that are not searched.
-    """
-
-    none: bool
-    seconds: float | None
-    fixed: Sequence[str]
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """The data that every model of a command is fitted and measured on, and how.
-
-    train: The log of --train-on, instead of the split's train part. load: Seconds of reading.
-    """
-
-    data: str
-    split: Split
-    train: Interactions | None
-    train_on: str | None
-    search: Search
-    protocol: Protocol
-    sample_users: int | None
-    balance: Balance
-    seed: int
-    load: Mapping[str, float]
-    weigh: Weigh | None = None
-
-    @property
-    def fit_on(self) -> Interactions:
-        """The log that models are fitted on."""
-        return self.split.train if self.train is None else self.train
-
-    @property
-    def judged(self) -> int:
-        """How many users have something held out."""
-        return int((self.split.test.user_counts > 0).sum())
-
-    def each(self, models: Sequence[Recommender], progress: Progress) -> Iterator[dict[str, Any]]:
-        """A document for each model; of several, one that cannot run has its error and the others go on.
-
-        Memory of all is checked before the first is fitted.
-        """
-        from infrec.evaluation.checks import check_memory
-
-        n = self.split.train.n_users
-        check_memory(self.split, min(n, self.sample_users or n))
-        too_large: dict[str, InfrecError] = {}
-        for model in models:
-            try:
-                model.check_size(self.fit_on)
-                if not self.search.none and self.search.seconds is None:
-                    model.check_time(self.fit_on)
-            except InfrecError as failure:
-                too_large[model.name] = failure
-                if len(models) > 1:
-                    why = in_words_of_the_command_line(str(failure))
-                    advice = next_command(console.argv(), str(failure))
-                    why += f" With it: {advice}" if advice else ""
-                    console.note(f"{numbers.label(model.name)} cannot run, the others do: {why}")
-        for model in models:
-            try:
-                if model.name in too_large:
-                    raise too_large[model.name]
-                document = self.measured(model, progress)
-            except (InfrecError, MemoryError) as failure:
-                if len(models) == 1:
-                    raise
-                document = self._failed(model, failure)
-            if len(models) > 1 and model.name not in too_large:
-                console.note(_line(document))
-            yield document
-
-    def measured(self, model: Recommender, progress: Progress) -> dict[str, Any]:
-        """The document of one model, fitted and measured."""
-        from infrec.evaluation import evaluate as measure
-
-        stages = Stopwatch(dict(self.load))
-        split = self.split
-        weights: dict[str, Any] = {}
-        with stages("fit"):
-            if self.weigh is not None:
-                weigh = self.weigh
-                function, weights = chosen(model, split, weigh.given, weigh.reading, progress)
-                split = split if function is None else weighed_split(function, split)
-            tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
-            note_dislikes(tuning.model)
-        with stages("evaluate"):
-            result = measure(
-                tuning.model,
-                split,
-                protocol=self.protocol,
-                seed=self.seed,
-                sample_users=self.sample_users,
-                progress=progress,
-            )
-            measured = None if self.balance.neutral else self._trade(tuning.model, progress)
-        users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
-        document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
-        more = {"weights": weights} if weights else {}
-        more |= {} if measured is None else {"trade": measured.as_dict()}
-        return self._facts(model) | document | more
-
-    def _trade(self, model: Recommender, progress: Progress) -> Trade:
-        from infrec.evaluation.trade import trade as measure
-
-        return measure(
-            model,
-            self.split,
-            self.balance,
-            protocol=self.protocol,
-            seed=self.seed,
-            sample_users=self.sample_users,
-            progress=progress,
-        )
-
-    def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
-        known = isinstance(failure, InfrecError)
-        message = in_words_of_the_command_line(str(failure)) if known else f"memory ran out: {failure}"
-        return {**self._facts(model), "error": {"type": type(failure).__name__, "message": message}}
-
-    def _facts(self, model: Recommender) -> dict[str, Any]:
-        trained = {} if self.train_on is None else {"train_on": self.train_on}
-        facts = {"dataset": self.data, "model": model.name, "protocol": self.protocol}
-        return {**facts, "split": self.split.name, **trained}
-
-
-def _line(document: dict[str, Any]) -> str:
-    """The result of one model, as soon as it is known."""
-    name = numbers.label(document["model"])
-    if "error" in document:
-        return f"{name} failed: {document['error']['message']}"
-    metrics, spent = document["metrics"], document["seconds"]
-    first, *_, last = numbers.shown(metrics)
-    values = ", ".join(f"{metric} {numbers.number(metric, metrics[metric])}" for metric in (first, last))
-    return f"{name}: {values} (fit {numbers.seconds(spent['fit'])})"
-
-
-def _summary(path: str) -> Summary | None:
-    """The summary or sample that `--train-on` names; None where it names a log."""
-    from infrec import artifacts
-    from infrec.data import Summary
-
-    return None if artifacts.kind_of(path) in (None, "dataset") else Summary.load(path)
-
-
-def _train_part(log: Interactions) -> Interactions:
-    """The train part of a log that has a split of its own, else all of it."""
-    return log if log.parts is None else log.with_matrix(log.parts["train"])
+    return log, splits.leave_last_out(log) if how == "leave-last-out" else splits.by_time(log)
 
 
 def _over_both(path: str | None, summary: Summary, split: Split, seed: int) -> tuple[Split, Interactions]:
@@ -457,72 +285,6 @@ def _over_both(path: str | None, summary: Summary, split: Split, seed: int) -> t
 
         split = update.with_items_of(split, summary)
     return split, summary.align_items(split.train.items)
-
-
-def fit_for(
-    model: Recommender,
-    split: Split,
-    train: Interactions | None,
-    search: Search,
-    seed: int,
-    progress: Progress,
-) -> Tuned[Recommender]:
-    """The model fitted on the train part (or on `train`), settings chosen on validation, and those tried."""
-    from infrec.search import tune
-
-    fit_on = split.train if train is None else train
-    # Other users than the split's: their own histories say nothing about whom validation asks for.
-    context = None if train is None else split.train.matrix
-    empty = not split.val.n_interactions
-    validation = None if empty and (search.none or model.auto_settings) else split.val
-    if search.none:
-        shipped = {name: model.fallback[name] for name in model.auto_settings}
-        if fit_on.dislikes is not None and model.takes_dislikes and "dislikes" not in search.fixed:
-            shipped["dislikes"] = 0.0
-        model = model.with_settings(**shipped)
-    elif validation is None:
-        console.note(
-            "nothing is held out for validation: settings are chosen on a part hidden from what is fitted on."
-        )
-    space = None
-    if search.seconds is not None and model.strategy == "halving":  # the open settings of others are "auto"
-        space = {name: values for name, values in model.search_space.items() if name not in search.fixed}
-    data = (fit_on, validation)
-    return tune(
-        model, data, space=space, context=context, seconds=search.seconds, seed=seed, progress=progress
-    )
-
-
-def _document(
-    tuning: Tuned[Recommender],
-    result: Evaluation,
-    users: Mapping[str, int],
-    watch: Stopwatch,
-    search: float | None,
-    seed: int,
-) -> dict[str, Any]:
-    """Figures of one model, and the candidates that were tried."""
-    document: dict[str, Any] = {
-        "selected": dict(tuning.selected),
-        "about": dict(tuning.model.about),
-        "users": dict(users),
-        "metrics": dict(result.metrics),
-        "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
-        "seconds": {**watch.seconds, "total": console.elapsed()},
-        "peak_rss_mb": machine.peak_rss_mb(),
-        "device": machine.device(),
-        "candidates": options.candidates(tuning.candidates),
-    }
-    if search is not None:
-        document["search"] = {
-            "seconds": search,
-            "spent": tuning.seconds,
-            "seed": seed,
-            "tried": sum(one.score is not None or bool(one.dropped) for one in tuning.candidates),
-            "of": tuning.size,
-            "criterion": tuning.criterion,
-        }
-    return document
 
 
 def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from infrec.cli import console
-from infrec.cli.options import Answer, Reading, argument, option, reads_data
+from infrec.cli.options import Answer, argument, option
+from infrec.cli.reading import Reading, reads_data
 from infrec.report import numbers
 
 
@@ -16,7 +17,7 @@ def export(
         str,
         argument(
             "DATA_OR_SUMMARY",
-            "A file, a directory of Parquet, a name from [bold]infrec datasets list[/], or what "
+            "A file, a directory of Parquet or CSV, a name from [bold]infrec datasets list[/], or what "
             "[bold]infrec distill[/] or [bold]infrec sample[/] wrote.",
         ),
     ],

@@ -11,7 +11,8 @@ import typer
 
 from infrec import machine
 from infrec.cli import cold_items, console, options, provenance
-from infrec.cli.options import MODEL, Answer, Reading, option, reads_all
+from infrec.cli.options import MODEL, Answer, option
+from infrec.cli.reading import Reading, reads_all
 from infrec.cli.strength import faded, note_dislikes, weighed
 from infrec.data.weights import StrengthOptions
 from infrec.progress import Progress, Stopwatch

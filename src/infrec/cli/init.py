@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import config, console
-from infrec.cli.options import Answer, Reading, argument, reads_data, report_lines
+from infrec.cli.options import Answer, argument
+from infrec.cli.reading import Reading, reads_data, report_lines
 from infrec.cli.spelling import advised
 from infrec.errors import InfrecError
 from infrec.progress import Progress

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from infrec.cli import console
-from infrec.cli.options import Reading
+from infrec.cli.reading import Reading
 from infrec.errors import DataError
 
 if TYPE_CHECKING:

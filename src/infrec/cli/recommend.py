@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from infrec import drafts
 from infrec.cli import console
 from infrec.cli.options import LISTS, Answer, balances_lists, option
 from infrec.errors import DataError
@@ -98,7 +96,7 @@ def recommend(
     if data is not None and history:
         raise typer.BadParameter("--data is where --user and --all find histories; --history is one itself.")
     if out is not None:
-        _check_file(out)
+        console.check_table(out)
     caps = _caps(max_per or ())
     from infrec import models
 
@@ -119,8 +117,10 @@ def recommend(
         "max_per": caps,
     }
     if out is not None:
+        from infrec.data.table_files import write_tables
+
         with console.bars() as progress:
-            rows = write_all(_batches(fitted, dataset, filters, progress), out)
+            rows = write_tables(_batches(fitted, dataset, filters, progress), out)
         console.saved(out)
         users = len(fitted.log.users if dataset is None else dataset.users)
         words = f"{rows:,} recommendations for {users:,} users in [bold]{console.plain(out)}[/]."
@@ -139,19 +139,6 @@ def _caps(pairs: Sequence[str]) -> dict[str, int]:
             )
         caps[column.strip()] = int(number)
     return caps
-
-
-def _check_file(out: Path) -> None:
-    """Refuse before the work a file that could not be written."""
-    problem = None
-    if out.is_dir() or not out.absolute().parent.is_dir():
-        problem = "is a directory" if out.is_dir() else "lies in a folder that does not exist"
-        problem += "; expected a file to write."
-    elif out.suffix.lower() not in WRITERS:
-        problem = f"ends in {out.suffix!r}" if out.suffix else "has no ending"
-        problem += f"; expected one of {', '.join(WRITERS)}, which says what to write."
-    if problem is not None:
-        raise typer.BadParameter(f"{out} {problem}", param_hint="--out")
 
 
 def _for_users(
@@ -237,74 +224,6 @@ def _batches(
 def _named(table: pa.Table, users: pa.Array) -> pa.Table:
     """The users' ids instead of the numbers of their histories."""
     return table.set_column(0, "user", users.take(table.column("user")))
-
-
-def write_all(tables: Iterator[pa.Table], out: Path) -> int:
-    """Write tables one after the other, as the file's ending says; it appears when it is whole.
-
-    Returns the rows.
-    """
-    rows, writer = 0, None
-    with drafts.writing(out) as file:
-        for table in tables:
-            writer = writer or WRITERS[out.suffix.lower()](file, table.schema)
-            writer.write_table(table)
-            rows += table.num_rows
-        if writer is not None:
-            writer.close()
-    return rows
-
-
-def _parquet(file: IO[bytes], schema: pa.Schema) -> Any:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetWriter(file, schema, compression="zstd")
-
-
-def _csv(file: IO[bytes], schema: pa.Schema) -> Any:
-    from pyarrow import csv
-
-    return csv.CSVWriter(file, schema)
-
-
-class JsonLines:
-    """A writer of tables as one JSON object per line."""
-
-    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
-        self._file = file
-
-    def write_table(self, table: pa.Table) -> None:
-        """Append the rows of a table."""
-        import pyarrow.compute as pc
-
-        parts: list[Any] = []
-        for at, name in enumerate(table.column_names):
-            parts += [f"{', ' if at else '{'}{json.dumps(name)}: ", _as_json(table.column(name))]
-        lines = pc.binary_join_element_wise(*parts, "}\n", "")
-        self._file.write("".join(lines.to_pylist()).encode())
-
-    def close(self) -> None:
-        """Nothing is left to write."""
-
-
-def _as_json(column: pa.ChunkedArray) -> pa.Array:
-    """Each value of a column of numbers or texts as JSON has it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    values = column.combine_chunks()
-    if pa.types.is_string(values.type):
-        distinct = values.dictionary_encode()
-        words = [json.dumps(word, ensure_ascii=False) for word in distinct.dictionary.to_pylist()]
-        values = pa.array(words, pa.string()).take(distinct.indices)
-    return pc.fill_null(values.cast(pa.string()), "null")
-
-
-WRITERS: Mapping[str, Callable[[IO[bytes], pa.Schema], Any]] = {
-    ".csv": _csv,
-    ".jsonl": JsonLines,
-    ".parquet": _parquet,
-}
 
 
 def _show(table: pa.Table, *, named: bool) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.options import Answer, Reading, option, reads_data
+from infrec.cli.options import Answer, option
+from infrec.cli.reading import Reading, kept_options, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
@@ -59,7 +60,7 @@ def sample(
             chosen = samplers.sample(
                 train, strategy=strategy, percent=percent, users=users, seed=seed, progress=progress
             )
-        replace(chosen, about={**chosen.about, "reading": options.kept_options(reading)}).save(out)
+        replace(chosen, about={**chosen.about, "reading": kept_options(reading)}).save(out)
         console.saved(out)
     share = 100 * chosen.n_interactions / train.n_interactions
     document = {

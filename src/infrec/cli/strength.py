@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from infrec.cli import console
-from infrec.cli.options import Reading
+from infrec.cli.reading import Reading
 from infrec.data.weights import RAW, StrengthOptions
 from infrec.progress import Progress
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from infrec.cli import console
-from infrec.cli.options import Reading
+from infrec.cli.reading import Reading
 from infrec.errors import ConfigError
 from infrec.progress import Progress, Stopwatch
 

@@ -54,6 +54,12 @@ class Change:
         return np.flatnonzero(~stays)
 
     @property
+    def changed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows in `before` and in `after` of users whom both have, with other interactions."""
+        after = np.flatnonzero(self.touched & (self.rows >= 0))
+        return self.rows[after], after
+
+    @property
     def put_in(self) -> NDArray[np.int64]:
         """Rows of `after` that `before` did not have, or not as they are; ascending."""
         return np.flatnonzero(self.touched)

@@ -19,7 +19,7 @@ from infrec.data.json_lines import JsonLinesSource, is_json_lines
 from infrec.data.parsing import encode
 from infrec.data.partitioned import KIND, PartitionedLog
 from infrec.data.remote import is_remote, local_copy
-from infrec.data.sources import ParquetSource, Source, TableSource
+from infrec.data.sources import PARQUET, TEXT, ParquetSource, SeveralSources, Source, TableSource, files_in
 from infrec.data.text import TextSource
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
@@ -59,7 +59,7 @@ def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tu
         raise DataError(f"{path.name} is a prepared dataset already; use it as DATA, as it is.")
     try:
         if path.is_dir():
-            return publishers.detect(Folder(path), options) or (ParquetSource(path), None)
+            return publishers.detect(Folder(path), options) or (_folder(path, options), None)
         with path.open("rb") as file:
             start = file.read(4)
     except PermissionError:
@@ -78,6 +78,19 @@ def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tu
     if is_json_lines(path.name, start):
         return JsonLinesSource(lambda: path.open("rb"), path.name), None
     return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, options), None
+
+
+def _folder(path: Path, options: ReadOptions) -> Source:
+    """The rows of all tables in a directory."""
+    if files_in(path, PARQUET):
+        return ParquetSource(path)
+    name = path.name or str(path)
+    if not (texts := files_in(path, TEXT)):
+        raise DataError(
+            f"{name} is a directory without tables or a known publisher's files; expected *.parquet or "
+            "*.csv in it: name a file instead."
+        )
+    return SeveralSources([sources(file, options)[0] for file in texts], name)
 
 
 def items_source(items: Any) -> Source | None:

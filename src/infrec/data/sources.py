@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from infrec.contents import check_rows
-from infrec.data.columns import once
+from infrec.data.columns import listed, once
 from infrec.errors import DataError, first_line
+
+PARQUET, TEXT = "parquet|pq|parq", r"(csv|tsv)(\.(gz|bz2|zst))?"  # endings of files that a folder may hold
 
 
 class Source:
@@ -80,12 +82,7 @@ class ParquetSource(Source):
             if path.is_dir():
                 import pyarrow.dataset as ds
 
-                files = parquet_files(path)
-                if not files:
-                    raise DataError(
-                        f"{path.name} is a directory without Parquet files or a known publisher's files; "
-                        "expected *.parquet in it: name a file instead."
-                    )
+                files = files_in(path, PARQUET)
                 schemas = [_schema(file) for file in files]
                 for schema in schemas:
                     once(schema.names, schema.names, self.name)
@@ -124,9 +121,43 @@ class ParquetSource(Source):
             yield from ((table, 0) for table in grouped(batches, rows))
 
 
-def parquet_files(folder: Path) -> list[Path]:
-    """Its Parquet files, in a fixed order; names that start with `.` or `_` are bookkeeping."""
-    files = (file for file in folder.rglob("*") if re.fullmatch(r".*\.(parquet|pq|parq)", file.name))
+class SeveralSources(Source):
+    """Files of one folder with the same columns, one after the other."""
+
+    def __init__(self, parts: Sequence[Source], name: str) -> None:
+        first, self._parts, self.name = parts[0], parts, name
+        self.columns, self.notes = first.columns, first.notes
+        self.from_text, self.has_header = first.from_text, first.has_header
+        self.header_is_guess = any(part.header_is_guess for part in parts)
+        for part in parts:
+            if sorted(part.columns) != sorted(first.columns):
+                raise DataError(
+                    f"{name} is a directory of files with different columns: {first.name} has "
+                    f"{listed(first.columns, 4)}, and {part.name} has {listed(part.columns, 4)}; expected "
+                    "the same in all: name one file instead."
+                )
+
+    def tables(
+        self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
+    ) -> Iterator[tuple[pa.Table, int]]:
+        def every() -> Iterator[tuple[pa.Table, int]]:
+            for part in self._parts:
+                yield from part.tables(columns, plain, rows)
+                self.encoding = self.encoding or part.encoding
+
+        if rows is None:
+            whole, ragged = zip(*every(), strict=True)
+            yield pa.concat_tables(whole), sum(ragged)
+        else:
+            yield from every()
+
+
+def files_in(folder: Path, endings: str) -> list[Path]:
+    """Its files whose names end so, in a fixed order; names that start with `.` or `_` are bookkeeping.
+
+    endings: A regular expression.
+    """
+    files = (file for file in folder.rglob("*") if re.fullmatch(rf".*\.({endings})", file.name))
     return sorted(
         file
         for file in files

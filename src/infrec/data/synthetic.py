@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from infrec import drafts
 from infrec.data.assemble import assemble
 from infrec.data.columns import ReadOptions
 from infrec.data.interactions import Interactions
 from infrec.data.sources import TableSource, grouped
 from infrec.data.synthetic_world import BLOCK, World
+from infrec.data.table_files import write_tables
 from infrec.data.vocabulary import from_numpy
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
@@ -47,7 +47,7 @@ def generate(
 ) -> Interactions:
     """A log of exactly so many interactions, with time, titles and genres.
 
-    Items that nobody met are not in it. For a log that does not fit in memory, see `write_parquet`.
+    Items that nobody met are not in it. For a log that does not fit in memory, see `write_log`.
     """
     rows, films = tables(users, items, interactions, seed)
     log, about = TableSource(rows, "the generated log"), TableSource(films, "its items")
@@ -62,7 +62,7 @@ def tables(users: int, items: int, interactions: int, seed: int) -> tuple[pa.Tab
     ), world.films()
 
 
-def write_parquet(
+def write_log(
     path: str | os.PathLike[str],
     *,
     users: int,
@@ -70,26 +70,32 @@ def write_parquet(
     interactions: int,
     seed: int = 2022,
     threads: int | None = None,
-    row_group: int = 1 << 20,
+    rows: int = 1 << 20,
     progress: Progress = silent,
 ) -> Path:
-    """Write a generated log to Parquet in bounded memory, and its films beside it as NAME-items.parquet."""
-    import pyarrow.parquet as pq
+    """Write a generated log in bounded memory, as the file's ending says, and its films beside it.
 
+    Args:
+        path: The file; its films go into one of the name NAME-items.
+        users, items, interactions: How many there are.
+        seed: Decides everything.
+        threads: That make blocks of users; at most four unless given.
+        rows: Written at a time.
+        progress: Called while it works.
+    """
     path = Path(path)
     world = World(users, items, interactions, seed)
+
+    def parts() -> Iterator[pa.Table]:
+        done = 0
+        for table in grouped(_blocks(world, threads or min(4, os.cpu_count() or 1)), rows):
+            yield table
+            done += table.num_rows
+            progress(f"writing {path.name}", done, interactions)
+
     try:
-        with drafts.writing(path.with_name(f"{path.stem}-items.parquet")) as file:
-            pq.write_table(world.films(), file)
-        with (
-            drafts.writing(path) as file,
-            pq.ParquetWriter(file, SCHEMA, use_dictionary=["user", "rating"]) as writer,
-        ):
-            done = 0
-            for table in grouped(_blocks(world, threads or min(4, os.cpu_count() or 1)), row_group):
-                writer.write_table(table, row_group_size=row_group)
-                done += table.num_rows
-                progress(f"writing {path.name}", done, interactions)
+        write_tables([world.films()], path.with_name(f"{path.stem}-items{path.suffix}"))
+        write_tables(parts(), path)
     except OSError as error:
         raise DataError(
             f"{path} cannot be written ({error.strerror or error}); choose another place."

@@ -72,18 +72,25 @@ class UserModel:
         inverse = ridge.factorise(k, reg=added, scale="absolute", work=k).inverse()
         return cls(kernel, gram.Centres.of(rows), inverse, place)
 
-    def scores(self, train: sp.csr_array, users: NDArray[np.integer]) -> NDArray[np.float32]:
-        """[users, items]: scores by the model without the user, standardised within each user."""
-        mine = sp.csr_array(train[users], dtype=np.float32)
+    def coefficients(
+        self, train: sp.csr_array, users: NDArray[np.integer]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """[users, centres]: what each user's scores take of each centre's row, and who is a centre."""
         at = self.place[users]
         inside = at >= 0
         left = np.empty((len(users), len(self.inverse)), np.float32)
         left[inside] = self.inverse[at[inside]]
         left[inside] /= -np.diagonal(self.inverse)[at[inside], None]
         if not inside.all():
-            left[~inside] = self.centres.kernel_rows(self.kernel, sp.csr_array(mine[~inside])) @ self.inverse
+            mine = sp.csr_array(train[users[~inside]], dtype=np.float32)
+            left[~inside] = self.centres.kernel_rows(self.kernel, mine) @ self.inverse
+        return left, inside
+
+    def scores(self, train: sp.csr_array, users: NDArray[np.integer]) -> NDArray[np.float32]:
+        """[users, items]: scores by the model without the user, standardised within each user."""
+        left, inside = self.coefficients(train, users)
         scores = gram.times_sparse(left, self.centres.rows)
-        scores[inside] += mine[inside].toarray()
+        scores[inside] += train[users[inside]].toarray()
         return _standardised(scores)
 
 
@@ -188,12 +195,14 @@ class LeaveOneOutTargets:
     def powers(self, train: sp.csr_array, users: NDArray[np.integer]) -> Any:
         """exp(β z) of each user's scores z in half precision, the largest of each user being 1.
 
-        On an accelerator the item model stays there, and so does the result, where it is the only one.
+        On an accelerator the models stay there, and so does the result.
         """
         sharpness = np.float32(self.sharpness)
-        if devices.device() is None or self.users is not None:
+        if devices.device() is None:
             return _powers(self.scores(train, users), sharpness)
-        return self.on_device(train[users].toarray().astype(np.float32), self.weight[users], sharpness)
+        by_users = None if self.users is None else self.users.coefficients(train, users)
+        mine = train[users].toarray().astype(np.float32)
+        return self.on_device(mine, self.weight[users], sharpness, by_users)
 
     @cached_property
     def on_device(self) -> Callable[..., Any]:
@@ -201,15 +210,21 @@ class LeaveOneOutTargets:
         import jax.numpy as jnp
 
         inverse, items = jnp.asarray(self.inverse), jnp.asarray(self.items)
+        centres = None if self.users is None else jnp.asarray(self.users.centres.rows.toarray())
 
         @jax.jit
-        def of(p: Any, at: Any, x: Any, weight: Any, sharpness: Any) -> Any:
+        def of(p: Any, at: Any, centres: Any, x: Any, weight: Any, sharpness: Any, by_users: Any) -> Any:
             mine = x[:, at]
             v = jnp.matmul(mine, p, precision="highest")
             scores = jnp.zeros_like(x).at[:, at].set(_without_self(mine, v, jnp.diagonal(p), weight))
-            return _powers(_standardised(scores), sharpness, xp=jnp)
+            scores = _standardised(scores)
+            if centres is not None:
+                left, inside = by_users
+                second = jnp.matmul(left, centres, precision="highest") + jnp.where(inside[:, None], x, 0.0)
+                scores = _standardised(scores + _standardised(second))
+            return _powers(scores, sharpness, xp=jnp)
 
-        return partial(of, inverse, items)
+        return partial(of, inverse, items, centres)
 
 
 def _without_self(x: Any, v: Any, diagonal: Any, weight: Any) -> Any:

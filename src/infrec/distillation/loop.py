@@ -110,7 +110,7 @@ def advance(
     updates, adam = _ADAM.update(grads, state.adam)
     fraction = jnp.clip(at / (settings.steps or 1), 0.0, 1.0)
     cosine = settings.rate_end + (1 - settings.rate_end) * 0.5 * (1 + jnp.cos(jnp.pi * fraction))
-    rate = jnp.float32(settings.rate) * cosine
+    rate = jnp.float32(settings.rate or 0.0) * cosine
     logits = state.logits - rate * updates[0]
     averaged = (
         settings.average * state.averaged + (1 - settings.average) * logits if settings.average else logits
@@ -164,7 +164,7 @@ class Distillation:
         settings: DistillSettings,
         on_validate: OnValidate,
     ) -> None:
-        assert settings.validate_every is not None and settings.steps is not None, "settings must be resolved"
+        assert settings.validate_every and settings.steps and settings.rate, "settings must be resolved"
         self.every, self.steps = settings.validate_every, settings.steps
         self.settings, self.compiled_for = settings, settings.compiled_for()
         self.users, self.data, self.on_validate = users, data, on_validate

@@ -85,7 +85,7 @@ def distill(
     place = None if run_directory is None else Path(run_directory)
     given = {"users": users, "seed": seed, "mode": mode, **changes}
     budget: dict[str, Any] = {"per_user": per_user, "total": total, "percent": percent, "bytes": bytes}
-    asked = {**budget, "gamma": gamma, "target": target}
+    asked = {"users": users, **budget, "gamma": gamma, "target": target}
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "noise_multiplier": noise_multiplier}
     if any(value is not None for value in promise.values()):
         private.refuse(
@@ -101,18 +101,28 @@ def distill(
         return _carried_on(previous, data, given | asked, one, place)
     base = _settings(settings, given, asked)
     train, val = _train_and_validation(data, base.seed)
-
-    def of_size(count: int | None, directory: Path | None) -> Summary:
-        summary = one(train, val, size.sized(base, count, asked, train), directory)
-        summary = summary if bytes is None else size.trimmed(summary, bytes)
-        why = size.reason({"users": None if users is None else count, **asked}, summary, train)
-        return replace(summary, about={**summary.about, "size_reason": why})
-
+    of_size = partial(_of_size, one, base, asked, train, val)
     if target is None:
         return of_size(users if settings is None else base.users, place)
     return size.smallest(
         lambda count: of_size(count, place and place / f"users-{count}"), target, train, val, progress
     )
+
+
+def _of_size(
+    one: Callable[..., Summary],
+    base: DistillSettings,
+    asked: dict[str, Any],
+    train: Interactions,
+    val: Interactions,
+    users: int | None,
+    place: Path | None,
+) -> Summary:
+    """A summary of the size that was asked for, or of so many users."""
+    summary = one(train, val, size.sized(base, users, asked, train), place)
+    summary = summary if asked["bytes"] is None else size.trimmed(summary, asked["bytes"])
+    why = size.reason({**asked, "users": None if asked["users"] is None else users}, summary, train)
+    return replace(summary, about={**summary.about, "size_reason": why})
 
 
 def _carried_on(

@@ -25,17 +25,17 @@ Start = Literal["popularity", "users", "summary"]
 MODES: tuple[Mode, ...] = ("weighted", "discrete", "soft", "published")
 STARTS: tuple[Start, ...] = ("popularity", "users", "summary")  # the last: where one is continued
 FINER_GRID = (1e-5, 1e-3, 0.1, 0.3, 1.0, 2.0, 5.0, 50.0)
-# Interactions below which the settings of small logs hold: they were found on logs of 6,000 to 76,000
-# interactions, the others on one of 790,000; nothing between was tried.
-SMALL_DATA = 200_000
-LONG_ROWS = (
-    10  # mean interactions of a user from which a model of users helps; below it only gives people away
-)
+SMALL_DATA = 200_000  # interactions below which a step is cheap enough to take more of them
+# Mean interactions of a user below which the objective is that of sparse logs: it was found on logs of 2 to
+# 40 a user, with 6,000 to 210,000 interactions in all, and the other one on a log of 131 a user.
+SPARSE_DATA = 100
+SHORT_HISTORIES = 10  # the mean below which a model of users helps nobody and only gives people away
 SCHEDULE = {  # steps, and steps between validations, of large and of small data
     "discrete": ((200, 25), (200, 25)),
     "discrete, own targets": ((400, 50), (200, 25)),
     "soft": ((150, 25), (150, 10)),
-    "weighted": ((200, 25), (300, 50)),
+    "weighted": ((200, 25), (200, 25)),
+    "weighted, sparse": ((150, 50), (150, 50)),
     "published": ((200, 25), (200, 25)),
 }
 INVENTED_MODE: Mode = "discrete"  # of summaries of invented users, under (ε, δ): measured in this form
@@ -84,21 +84,21 @@ class DistillSettings(Settings):
     )
     others: Literal["items", "both"] | None = setting(
         None,
-        "who says what others predict: a model of items, or also one of users; –: `both` in `weighted` on a "
-        "small log of 10 interactions a user or more",
+        "who says what others predict: a model of items, or also one of users; –: `both` in `weighted` where "
+        "a user has 10 to 100 interactions",
     )
     own_share: float = setting(
         0.0, "with targets from others: the share that is the user's own items all the same", least=0, most=1
     )
     hidden: float | None = setting(
         0.0,
-        "share of a user's items hidden in each step; `discrete` with own targets: 0.2; –: 0.2 of a small "
-        "log, 0.3 where a user has less than 10 interactions, else 0.5",
+        "share of a user's items hidden in each step; `discrete` with own targets: 0.2; –: 0.3 where a user "
+        "has less than 10 interactions, 0.2 below 100, else 0.5",
         least=0,
         below=1,
     )
     sharpness: float | None = setting(
-        1.0, "factor of the scores in the softmax; –: 0.15 where the log is small, else 0.25", above=0
+        1.0, "factor of the scores in the softmax; –: 0.15 below 100 interactions a user, else 0.25", above=0
     )
     user_power: float = setting(0.0, "a user with n targets weighs n^−power", least=0)
     l1: float = setting(0.0, "λ₂", least=0)
@@ -111,17 +111,22 @@ class DistillSettings(Settings):
     # schedule
     steps: int | None = setting(
         None,
-        "at most so many; –: 200 (`soft`: 150; `weighted` on a small log: 300; `discrete` with own targets "
-        "on a large one: 400)",
+        "at most so many; –: 200 (`soft`, and `weighted` below 100 interactions a user: 150; `discrete` with "
+        "own targets on a large log: 400)",
         least=1,
     )
-    rate: float = setting(0.04, "learning rate of Adam", above=0)
+    rate: float | None = setting(
+        0.04, "learning rate of Adam; –: 0.08 below 100 interactions a user, else 0.04", above=0
+    )
     rate_end: float = setting(1.0, "its share at the last step; a cosine leads there", least=0, most=1)
     average: float = setting(
         0.0, "decay of a running mean of the logits, which is validated and released", least=0, below=1
     )
     validate_every: int | None = setting(
-        None, "steps between two validations; –: 25 (50 of 300 or 400; `soft` on a small log: 10)", least=1
+        None,
+        "steps between two validations; –: 25 (50 of 400, and in `weighted` below 100 interactions a user; "
+        "`soft` on a small log: 10)",
+        least=1,
     )
     patience: int | None = setting(
         150, "stop after so many steps without improvement; –: never (`--set patience=none`)", least=1
@@ -195,9 +200,13 @@ class DistillSettings(Settings):
         power = self.size_power
         if power is None:
             power = 0.5 if self.users >= FEW_USERS else 0.0
-        small, long = interactions < SMALL_DATA, mean >= LONG_ROWS
-        own = self.mode == "discrete" and self.targets == "own"
-        steps, every = SCHEDULE["discrete, own targets" if own else self.mode][small]
+        sparse, short = mean < SPARSE_DATA, mean < SHORT_HISTORIES
+        kind: str = self.mode
+        if kind == "discrete" and self.targets == "own":
+            kind = "discrete, own targets"
+        if kind == "weighted" and sparse:
+            kind = "weighted, sparse"
+        steps, every = SCHEDULE[kind][interactions < SMALL_DATA]
         steps, every = self.steps or steps, self.validate_every or every
         mass = self.mass or self.per_user or min(100.0, float(n_items))
         if self.mode == "weighted":  # far fewer than the items, or many would be cut off at 1
@@ -207,9 +216,10 @@ class DistillSettings(Settings):
             per_user=per_user,
             size_power=power,
             mass=mass,
-            hidden=((0.2 if long else 0.3) if small else 0.5) if self.hidden is None else self.hidden,
-            sharpness=(0.15 if small else 0.25) if self.sharpness is None else self.sharpness,
-            others=self.others or ("both" if small and long and self.mode == "weighted" else "items"),
+            hidden=(0.3 if short else 0.2 if sparse else 0.5) if self.hidden is None else self.hidden,
+            rate=self.rate or (0.08 if sparse else 0.04),
+            sharpness=(0.15 if sparse else 0.25) if self.sharpness is None else self.sharpness,
+            others=self.others or ("both" if sparse and not short and self.mode == "weighted" else "items"),
             draws=self.draws or math.ceil(self.per_user or default_draws(mean)),
             steps=steps,
             validate_every=min(every, steps),
@@ -271,7 +281,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
     "weighted": {
         **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "reg": 0.1, "hidden": None,
-        "sharpness": None,
+        "sharpness": None, "rate": None,
     },
     "discrete": {
         **_OURS, "tau": 1.0, "targets": "others", "hidden": 0.4, "rate": 0.05, "average": 0.9,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from infrec import metrics
 from infrec.errors import DataError
-from infrec.models.new_items import Features, NewItems, NewItemsSettings
+from infrec.models.new_items import Features, NewItemsSettings
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.splits.new_items import ItemSplit, hold_out_items
@@ -83,12 +83,12 @@ def evaluate_cold_items(
     settings = {name: fitted.selected[name] for name in fitted.selected if name in model.auto_settings}
     smaller = model.with_settings(**settings)
     chosen = choose(smaller, outer.train, features, outer.known, share, seed=seed + 1, progress=progress)
-    placed = NewItems.of(fitted, features, outer.known, outer.new, chosen)
+    weights = features.weights(outer.known, outer.new, chosen)
     scores = fitted.score(outer.train.matrix)
     content = features.kernel(outer.known, outer.new, chosen.length)
-    popularity = fitted.popularity @ placed.weights
+    popularity = fitted.popularity @ weights
     ways = {
-        model.name: scores @ placed.weights,
+        model.name: scores @ weights,
         "content": outer.train.matrix @ content,
         "popularity": np.repeat(popularity[None, :], log.n_users, axis=0),
         "random": generator(seed, "random lists").random((log.n_users, len(outer.new))),

@@ -20,6 +20,8 @@ from infrec.kernels import gram, nystrom, nystrom_gpu, ridge, ridge_gpu
 
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm7_plugin", "jax_rocm60_plugin", "libtpu")
 _WORTH_IT = 2048  # rows; below, starting an accelerator takes longer than the solve on the CPU
+_FAR_MORE = 3  # times as many items as users, and factors of a dual solution are kept
+_BLOCK = 512  # users whose scores exist at a time while settings are chosen
 _RUNTIME = 40_000_000  # bytes that JAX compiles and keeps for exchanging arrays between processes
 
 # Seconds of compiling from which the result is kept: ours take tenths of one, and there are dozens of them.
@@ -126,7 +128,8 @@ def exact_fit_budget(n: int, items: int, dtype: str) -> tuple[int, int, str]:
     if use_accelerator(n, dtype) and (free := device_memory()) is not None:
         return ridge_gpu.TiledRidge.needs(n, items), free, f"the {device()}"
     itemsize = np.dtype(dtype).itemsize
-    return exact_fit(n, items, itemsize=itemsize), machine.memory_available(), "this machine"
+    needed = (exact_fit_in_factors if keeps_factors(n, items) else exact_fit)(n, items, itemsize=itemsize)
+    return needed, machine.memory_available(), "this machine"
 
 
 def require_nystrom(centres: int, items: int, dtype: str, *, rows: int, kept: int = 0) -> None:
@@ -170,6 +173,23 @@ def exact_fit(n: int, items: int, *, itemsize: int = 4) -> int:
     return itemsize * n * (2 * n + 3 * items)
 
 
+def exact_fit_in_factors(n: int, items: int, *, itemsize: int = 4) -> int:
+    """Bytes of an exact ridge fit that keeps factors: the kernel, the best, the current and the next inverse,
+    and three sets of a block of users' scores."""
+    return itemsize * (4 * n * n + 3 * min(n, _BLOCK) * items)
+
+
+def keeps_factors(n: int, items: int) -> bool:
+    """Whether a dual solution is kept as the inverse and the rows: with far more items than users, that is
+    smaller than their product, and multiplying with one after the other is quicker.
+
+    Args:
+        n: Users.
+        items: Items.
+    """
+    return _FAR_MORE * n <= items
+
+
 def nystrom_fit(
     centres: int,
     items: int,
@@ -185,7 +205,7 @@ def nystrom_fit(
 
     Always: the centres' factor and the two sums in float64, of this process's share of the items, the factor
     again in the fit's own precision. In the pass: a block's kernel and its product, what is exchanged at a
-    time, and `stored` interactions as they are read. In the solve: the system and two blocks of columns in
+    time, and `stored` interactions as they are read. In the solve: the system and a block of columns in
     float64, `alphas` dual matrices, and the `kept` kernel rows of validation users. In the end, with several
     processes: α of all items.
     """
@@ -194,7 +214,7 @@ def nystrom_fit(
     block = min(block, rows or block)
     one_pass = itemsize * (square + block * centres) + 40 * stored
     one_pass += several * 4 * itemsize * centres * min(items, 1024)
-    solve = 8 * ((1 + several) * square + 2 * min(own, 2048 * centres))
+    solve = 8 * ((1 + several) * square + min(own, 2048 * centres))
     solve += itemsize * (alphas * own + kept * centres)
     last = several * itemsize * (own + centres * items)
     return 8 * (2 * square + own) + itemsize * square + max(one_pass, solve, last) + several * _RUNTIME
@@ -214,4 +234,6 @@ def users_that_fit(items: int, *, itemsize: int = 4, free: int | None = None) ->
     room = 0.9 * (machine.memory_available() if free is None else free) / itemsize
     width = 3 * items
     n = ((width * width + 8 * room) ** 0.5 - width) / 4  # the positive root of 2 n² + width n = room
-    return max(100, int(n) // 100 * 100)
+    width = 3 * _BLOCK * items
+    in_factors = min(items / _FAR_MORE, max(0.0, room - width) ** 0.5 / 2)
+    return max(100, int(max(n, in_factors)) // 100 * 100)

@@ -201,9 +201,13 @@ class Centres:
         if _LOOK_UP * shared > x.shape[0] * self.rows.nnz:
             return kernel_matrix(kernel, x, self.rows, dtype=dtype)
         x = x if x.dtype == dtype else x.astype(dtype)
-        xx = squared_norms(x, dtype)
-        products = (x @ self.by_item).toarray().reshape(-1, n)
-        return kernel.from_gram(products, xx, self.norms, d=x.shape[1])
+        return self.from_products(kernel, (x @ self.by_item).toarray().reshape(-1, n), x)
+
+    def from_products(
+        self, kernel: Kernel, products: Float[np.ndarray, "m n"], x: sp.csr_array
+    ) -> Float[np.ndarray, "m n"]:
+        """K between the rows of `x` and these, from their inner products."""
+        return kernel.from_gram(products, squared_norms(x, products.dtype), self.norms, d=x.shape[1])
 
 
 def times_sparse(dense: Float[np.ndarray, "n m"], sparse: sp.csr_array) -> Float[np.ndarray, "n k"]:

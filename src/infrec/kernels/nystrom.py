@@ -8,8 +8,8 @@ it drowns λ m K_SS. So rows first become features, through the Cholesky factor 
 
 whose ZᵀZ has the eigenvalues of the kernel itself. One pass over the rows, block by block, adds up ZᵀZ and
 ZᵀY in float64; nothing grows with the number of rows, every λ is solved from the same sums, and sums of two
-parts of the rows add to those of both. Y stays sparse. A jitter relative to the diagonal makes repeated
-centres harmless.
+parts of the rows add to those of both. Rows that change later are exchanged in them. Y stays sparse. A jitter
+relative to the diagonal makes repeated centres harmless.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from infrec.errors import ConfigError, SolveError
 from infrec.kernels import gram, ridge
 from infrec.kernels.collectives import Team
-from infrec.machine import in_parallel
+from infrec.machine import cores, in_parallel
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 # Of the mean diagonal of K_SS: above the rounding of the kernel, below what any λ can see.
 JITTER = {"float32": 1e-6, "float64": 1e-11}
 _COLUMNS = 2048  # of α solved at a time, in float64
+_FEWEST, _MOST = 16, 64  # centres whose products with the targets are formed at a time
+_BYTES = 1 << 24  # of these products, about
+_STRIP = 64  # rows whose kernel is worked out at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,30 @@ class Features:
 
     def of_rows(self, x: sp.csr_array) -> Float[np.ndarray, "centres rows"]:
         """Zᵀ in Fortran order: one row's features lie side by side."""
-        between = gram.kernel_matrix(self.kernel, x, self.rows, dtype=self.dtype)
+        return self._whitened(gram.kernel_matrix(self.kernel, x, self.rows, dtype=self.dtype))
+
+    def of_changed(
+        self, before: sp.csr_array, after: sp.csr_array
+    ) -> tuple[Float[np.ndarray, "centres rows"], Float[np.ndarray, "centres rows"]]:
+        """Zᵀ of rows before and after they changed: what they keep is compared with the centres once."""
+        compared, was = self._compared, gram.kernel_matrix(gram.Linear(), before, self.rows, dtype=self.dtype)
+        more = sp.csr_array(after - before, dtype=self.dtype) @ compared.by_item
+        then = np.empty_like(was)
+
+        def strip(start: int) -> None:  # while it is in a core's cache
+            some = slice(start, start + _STRIP)
+            then[some] = was[some] + more[some].toarray()
+            then[some] = compared.from_products(self.kernel, then[some], after[some])
+            was[some] = compared.from_products(self.kernel, was[some], before[some])
+
+        in_parallel(strip, range(0, len(was), _STRIP))
+        return self._whitened(was), self._whitened(then)
+
+    @cached_property
+    def _compared(self) -> gram.Centres:
+        return gram.Centres.of(self.rows, self.dtype)
+
+    def _whitened(self, between: NDArray[Any]) -> NDArray[Any]:
         (trsm,) = blas.get_blas_funcs(("trsm",), (self._rounded, between))
         return trsm(1.0, self._rounded, between.T, lower=True, overwrite_b=True)
 
@@ -160,9 +186,7 @@ class Sums:
         z = None
         if x.shape[0]:
             z = self.features.of_rows(x)
-            (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
-            self.products += syrk(float(sign), z, lower=False)
-            self._count(x, sign)
+            self._add_inputs(x, z, sign)
         if self.team.count == 1:
             if z is not None:
                 _add_products(self.targets, z, y, sign)
@@ -173,6 +197,23 @@ class Sums:
                 some = y[:, columns]
                 _add_products(share[:, : some.shape[1]], z, some, 1)
             self.targets[:, own] += sign * self.team.exchange(share)
+
+    def exchange(self, before: sp.csr_array, after: sp.csr_array) -> None:
+        """Take out rows that are their own targets, and take them in as they are now; in one process.
+
+        Differences alone are multiplied: ΔZᵀY = (Z_after − Z_before)ᵀ Y_before + Z_afterᵀ ΔY.
+
+        Args:
+            before: The rows as they were taken in.
+            after: The same rows, changed.
+        """
+        for start in range(0, before.shape[0], self.features.block):
+            old, new = (rows[start : start + self.features.block] for rows in (before, after))
+            z_old, z_new = self.features.of_changed(old, new)
+            self._add_inputs(old, z_old, -1)
+            self._add_inputs(new, z_new, 1)
+            z, y = np.concatenate([z_new - z_old, z_new], axis=1), sp.vstack([old, new - old], format="csr")
+            _add_products(self.targets, z, y, 1)
 
     def merge(self, other: Sums, *, sign: int = 1) -> None:
         """Add the sums of other rows with the same centres, which one process formed."""
@@ -216,11 +257,14 @@ class Sums:
         diagonal = np.diagonal(system).astype(dtype)
         upper, info = lapack.dpotrf(system, lower=False, overwrite_a=True, clean=False)
         ridge.check_pivots(info, np.diagonal(upper), diagonal, reg)
+        # One matrix for all columns: a product with it costs two thirds of three solves.
+        inverse, _ = lapack.dpotri(upper, lower=False, overwrite_c=True)
+        gram.mirror(inverse)
+        whole = blas.dtrsm(1.0, factor, inverse, lower=True, trans_a=True, overwrite_b=True)
         alpha: NDArray[Any] = np.empty(self.targets.shape, dtype)
         for start in range(0, alpha.shape[1], _COLUMNS):
             some = slice(start, start + _COLUMNS)
-            weights, _ = lapack.dpotrs(upper, np.asfortranarray(self.targets[:, some]), overwrite_b=True)
-            alpha[:, some] = blas.dtrsm(1.0, factor, weights, lower=True, trans_a=True, overwrite_b=True)
+            alpha[:, some] = whole @ self.targets[:, some]
         return alpha
 
     def _exchanges(self) -> Iterator[tuple[slice, slice]]:
@@ -229,6 +273,11 @@ class Sums:
             own = slice(number * self._owned, (number + 1) * self._owned)
             yield own, slice(start, start + self._width)
 
+    def _add_inputs(self, x: sp.csr_array, z: NDArray[Any], sign: int) -> None:
+        (syrk,) = blas.get_blas_funcs(("syrk",), (z,))
+        self.products += syrk(float(sign), z, lower=False)
+        self._count(x, sign)
+
     def _count(self, x: sp.csr_array, sign: int) -> None:
         own = self.features.kernel.diagonal(gram.squared_norms(x, np.float64), d=x.shape[1])
         self.diagonal += sign * float(own.sum())
@@ -236,9 +285,10 @@ class Sums:
 
 
 def _add_products(out: NDArray[Any], z: NDArray[Any], y: sp.csr_array, sign: int) -> None:
-    """out += sign · ZᵀY, some centres at a time, whose columns stay in a core's cache."""
-    by_row, turned = z.T, sp.csc_array(y.T, dtype=z.dtype)
-    step = gram.block_width(y.shape[1], z.dtype, len(z), cache=z.itemsize << 19)
+    """out += sign · ZᵀY, some centres at a time: enough for whole vector instructions on each entry of Y."""
+    by_row, turned = z.T, sp.csr_array(y.T, dtype=z.dtype)
+    room, share = _BYTES // (z.itemsize * y.shape[1]), len(z) // cores()
+    step = int(np.clip(min(room, share), _FEWEST, _MOST))
 
     def some_centres(start: int) -> None:
         some = slice(start, start + step)

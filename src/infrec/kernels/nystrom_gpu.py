@@ -79,6 +79,10 @@ class DeviceSums(nystrom.Sums):
         del sums
         self.merge(local, sign=sign)
 
+    def exchange(self, before: sp.csr_array, after: sp.csr_array) -> None:
+        self.add_all(nystrom.same(before), sign=-1)
+        self.add_all(nystrom.same(after))
+
     def _solved(self, reg: float, added: float) -> NDArray[Any]:
         """α on the devices of this process, in float64: the factors on each of them, the columns divided."""
         import jax

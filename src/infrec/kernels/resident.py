@@ -1,4 +1,7 @@
-"""Large matrices in main memory, on an accelerator, or both: they are brought to where they are asked for."""
+"""Large matrices in main memory, on an accelerator, or both: they are brought to where they are asked for.
+
+A matrix that is far wider than it has rows may be kept as two factors (`FactoredMatrix`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import scipy.linalg.blas as blas
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -15,7 +19,7 @@ from infrec.kernels.device_arrays import compiled, matmul
 
 _ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and on an accelerator
 _ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
-_SLAB = 1 << 22  # bytes of a matrix at a time: what a CPU's cache holds
+_SLAB = 1 << 20  # bytes of a matrix at a time: what a core's own cache holds
 
 
 class ResidentMatrix:
@@ -61,6 +65,10 @@ class ResidentMatrix:
     def rows(self, some: NDArray[np.integer] | slice) -> NDArray[Any]:
         """A copy of some rows in main memory."""
         return np.array(self.there[some] if self._here is None else self._here[some])
+
+    def columns(self, some: NDArray[np.integer]) -> NDArray[Any]:
+        """A copy of some columns in main memory."""
+        return self.here[:, some]
 
     def left_multiply(self, rows: NDArray[Any]) -> NDArray[Any]:
         """rows @ matrix; a few rows stay here, where their number is nothing to compile for."""
@@ -114,21 +122,50 @@ class ResidentMatrix:
         return bool(np.isfinite(self._here.sum(dtype=np.float64)))
 
 
+class FactoredMatrix(ResidentMatrix):
+    """A square matrix times a far wider sparse one: both are kept, in main memory, and not their product.
+
+    Args:
+        left: The square matrix.
+        right: The sparse one.
+    """
+
+    def __init__(self, left: NDArray[Any], right: sp.csr_array) -> None:
+        self.left, self._right = ResidentMatrix(left), right
+        self.shape, self.dtype = (len(left), right.shape[1]), left.dtype
+
+    @property
+    def here(self) -> NDArray[Any]:
+        return self.rows(slice(None))
+
+    def goes_there(self) -> bool:
+        return False
+
+    def rows(self, some: NDArray[np.integer] | slice) -> NDArray[Any]:
+        return gram.times_sparse(self.left.here[some], self._right)
+
+    def columns(self, some: NDArray[np.integer]) -> NDArray[Any]:
+        return self.left.here @ self._right[:, some].toarray().astype(self.dtype)
+
+    def left_multiply(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return gram.times_sparse(self.left.left_multiply(rows), self._right)
+
+
 def few_rows_times(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
     """rows @ matrix of at most `gram.FEW` rows: each row's result is the same to the last bit in any company.
 
-    In what order BLAS adds up depends on the shape of a product. So each row is multiplied alone, with one
-    slab of the matrix after the other, which is in the cache when the second row comes to it.
+    In what order BLAS adds up depends on the shape of a product. So each row is multiplied alone, and added
+    up in place over slabs of the matrix, which are in the cache when the second row comes to them.
     """
-    rows = rows.astype(matrix.dtype, copy=False)
     out = np.zeros((len(rows), matrix.shape[1]), matrix.dtype)
-    part = np.empty(matrix.shape[1], matrix.dtype)
-    height = max(1, _SLAB // (part.nbytes or 1))
+    if not out.size:
+        return out
+    (gemv,) = blas.get_blas_funcs(("gemv",), (matrix,))
+    height = max(1, _SLAB // out[0].nbytes)
     for start in range(0, len(matrix), height):
-        slab = matrix[start : start + height]
+        slab = matrix[start : start + height].T
         for row, total in zip(rows[:, start : start + height], out, strict=True):
-            np.matmul(row, slab, out=part)
-            total += part
+            gemv(1.0, slab, row, 1.0, total, overwrite_y=True)
     return out
 
 

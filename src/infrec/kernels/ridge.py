@@ -157,12 +157,13 @@ class LapackRidge:
     def __init__(self, x: sp.csr_array, kernel: Kernel, dtype: str) -> None:
         self._x, self._kernel = x, kernel
         self._k = kernel_matrix(kernel, x, dtype=dtype)
-        self._work = np.empty_like(self._k)
+        self._work: NDArray[Any] | None = None
         self._factor: Factor | None = None
         self._spent: Factor | None = None
 
     def factorise(self, reg: float) -> None:
         self._spent = None
+        self._work = np.empty_like(self._k) if self._work is None else self._work
         self._factor = factorise(self._k, reg=reg, work=self._work, rows=self._x)
 
     def _use_up(self) -> Factor:
@@ -173,6 +174,13 @@ class LapackRidge:
     def solve(self, row_scale: NDArray[Any] | None = None) -> NDArray[Any]:
         targets = self._x if row_scale is None else scaled(self._x, row_scale)
         return self._use_up().solve(targets)
+
+    def inverse(self) -> Float[np.ndarray, "n n"]:
+        """(K + reg · m · I)⁻¹ of the last `factorise`, for whoever multiplies it with the targets later."""
+        self._work = None  # it is in there, and stays
+        inverse = self._use_up().inverse().T  # the same symmetric matrix, in C order
+        require_finite(inverse.sum(dtype=np.float64), len(inverse), str(inverse.dtype))
+        return inverse
 
     def smoother(self, rows: NDArray[np.integer], others: sp.csr_array | None = None) -> NDArray[Any]:
         factor, n, kind = self._use_up(), len(self._k), self._k.dtype

@@ -52,9 +52,8 @@ class Solution:
             come: Which rows come: in the places of such that left, or last.
         """
         n, before, dtype = x.shape[0], len(self.alpha), self.alpha.dtype
-        inverse = np.zeros((n, n), dtype, order="F") if n > before else self.inverse.copy(order="F")
-        if n > before:
-            inverse[:before, :before] = self.inverse
+        inverse = np.zeros((n, n), dtype, order="F")
+        inverse[:before, :before] = self.inverse
         left, right = [], []
         if len(leave):
             columns = _columns(inverse, leave)
@@ -79,9 +78,8 @@ class Solution:
             left.append(columns @ whiten.T)
             right.append(-whiten @ missing)
             inverse = _add_square(inverse, left[-1], 1.0)
-        alpha = np.zeros((n, x.shape[1]), dtype) if n > before else self.alpha.copy()
-        if n > before:
-            alpha[:before] = self.alpha
+        alpha = np.zeros((n, x.shape[1]), dtype)
+        alpha[:before] = self.alpha
         if left:
             (gemm,) = blas.get_blas_funcs(("gemm",), (alpha,))
             few, many = np.concatenate(right), np.concatenate([part.T for part in left])

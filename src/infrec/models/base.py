@@ -15,10 +15,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import logging
-import math
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -29,15 +28,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import artifacts
-from infrec.contents import Artifact, with_info
-from infrec.data import Interactions, Vocabulary
+from infrec.contents import Artifact
+from infrec.data import Interactions
 from infrec.data.change import Change, append, remove
 from infrec.data.columns import Duplicates
-from infrec.data.interactions import InteractionsLike, canonical
+from infrec.data.interactions import InteractionsLike
 from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.kernels import gram
 from infrec.kernels.gram import FEW
 from infrec.kernels.scores_gpu import ScoresThere
+from infrec.models import storage
 from infrec.models.dislikes import Dislikes
 from infrec.models.lists import Lists
 from infrec.models.new_items import NewItemsSettings, Placed
@@ -112,6 +112,17 @@ class Fitted:
     def adjusts_scores(self) -> bool:
         """Whether dislikes or new items change scores after the model has given them."""
         return self.dislikes is not None or self.new_items is not None
+
+    def columns(
+        self, of: Callable[[NDArray[np.integer]], NDArray[Any]], items: NDArray[np.integer]
+    ) -> NDArray[Any]:
+        """Columns of a matrix that scores are linear in, of known items and of new ones.
+
+        Args:
+            of: From items to their columns.
+            items: The items wanted.
+        """
+        return of(items) if self.new_items is None else self.new_items.columns(of, items)
 
 
 class Recommender(Tunable, Lists):
@@ -238,10 +249,8 @@ class Recommender(Tunable, Lists):
             columns: Columns of the table about items; by default all that say what kind of item it is.
             settings: How far likeness reaches; `infrec.evaluation.cold_items.choose` chooses it.
         """
-        settings = settings or NewItemsSettings()
-        placed, names = Placed.of(self.log, columns, settings)
-        facts = {"items": len(placed.new), "columns": list(names), **settings.to_dict()}
-        about = {**self.about, "new_items": facts}
+        placed = Placed.of(self.log, columns, settings)
+        about = {**self.about, "new_items": placed.facts()}
         return self.with_fit(replace(self.fitted, about=about, new_items=placed))
 
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
@@ -301,13 +310,8 @@ class Recommender(Tunable, Lists):
         """A later fit with the dislikes of its log, and what is known about that beside its interactions."""
         facts = {name: self.about[name] for name in _OF_THE_LOG if name in self.about}
         model = self.with_fit(replace(fitted, about={**facts, **fitted.about}, dislikes=None, new_items=None))
-        if (placed := facts.get("new_items")) is not None:
-            try:
-                settings = NewItemsSettings(float(placed["length"]), float(placed["reg"]))
-                columns = [str(name) for name in placed["columns"]]
-            except (KeyError, TypeError, ValueError):
-                raise ArtifactError("the model does not tell its new items as infrec does.") from None
-            model = model.with_new_items(columns, settings)
+        if (placed := self.fitted.new_items) is not None:
+            model = model.with_new_items(placed.features, placed.settings)
         weight = getattr(fitted.settings, "dislikes", 0.0)
         return model.with_dislikes(weight, progress).fitted if weight not in (0.0, AUTO) else model.fitted
 
@@ -425,6 +429,7 @@ class Recommender(Tunable, Lists):
             return self.fitted_scores(known)
         return self._score(histories)
 
+    # ---- scores on an accelerator: a model with a way there writes one or both of the blocks ---------------
     def score_there(self, histories: sp.csr_array, size: int) -> ScoresThere | None:
         if histories.shape[1] != self.log.n_items or self.fitted.adjusts_scores:
             return None  # `score` does the rest, or says what is wrong
@@ -435,21 +440,21 @@ class Recommender(Tunable, Lists):
         block = None if self.fitted.adjusts_scores else self.fitted_block_there(rows, size)
         return None if block is None else ScoresThere(block, len(rows))
 
-    def fitted_block_there(self, rows: NDArray[np.integer], size: int) -> Any:
-        """`block_there` of training users.
-
-        Args:
-            rows: Their row numbers.
-            size: Rows of the block.
-        """
-        return None
-
     def block_there(self, histories: sp.csr_array, size: int) -> Any:
-        """A block of scores on the accelerator, padded to `size` rows; None where that cannot be.
+        """`score` of some histories as one array on the accelerator; None where that cannot be.
 
         Args:
             histories: CSR rows over the model's items.
-            size: Rows of the block.
+            size: Rows of the array, the last of which belong to nobody.
+        """
+        return None
+
+    def fitted_block_there(self, rows: NDArray[np.integer], size: int) -> Any:
+        """`fitted_scores` of training users as one array on the accelerator; None where that cannot be.
+
+        Args:
+            rows: Their row numbers.
+            size: Rows of the array, the last of which belong to nobody.
         """
         return None
 
@@ -460,14 +465,7 @@ class Recommender(Tunable, Lists):
         Args:
             path: The directory.
         """
-        log, coo = self.log, self.log.matrix.tocoo(copy=False)
-        interactions = {
-            "row": pa.array(coo.row.astype(np.int32, copy=False)),
-            "column": pa.array(coo.col.astype(np.int32, copy=False)),
-        }
-        if log.weighted:
-            interactions["weight"] = pa.array(coo.data)
-        items = with_info(pa.table({"id": log.items.ids}), log.item_info)
+        log = self.log
         facts = {
             "model": self.name,
             "settings": self.selected,
@@ -477,15 +475,10 @@ class Recommender(Tunable, Lists):
             "items": log.n_items,
             "interactions": log.n_interactions,
         }
-        users = pa.table({"id": log.users.ids})
-        tables = {"users": users, "items": items, "interactions": pa.table(interactions), **self._tables()}
-        if log.dislikes is not None:
-            pairs = log.dislikes.matrix.tocoo(copy=False)
-            at = {"row": pairs.row.astype(np.int32), "column": pairs.col.astype(np.int32)}
-            tables["dislikes"] = pa.table(at)
         arrays = self._arrays()
         for more in (self.fitted.dislikes, self.fitted.new_items):
             arrays = arrays if more is None else arrays | more.arrays()
+        tables = storage.tables_of(log) | self._tables()
         artifacts.write(path, kind="model", manifest=facts, arrays=arrays, tables=tables)
 
     @classmethod
@@ -511,8 +504,7 @@ class Recommender(Tunable, Lists):
             model = cls(**cls._saved_settings(artifact))
             if model.auto_settings:
                 raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
-            log = _log_of(artifact)
-            candidates = [_candidate(artifact, entry) for entry in artifact.manifest["candidates"]]
+            log, candidates = storage.read_log(artifact), storage.read_candidates(artifact)
             about = dict(artifact.manifest.get("about", {}))
             state = model._restore(artifact, log)
             more = Dislikes.read(artifact, log), Placed.read(artifact, log)
@@ -558,41 +550,3 @@ class Recommender(Tunable, Lists):
         if self._fitted is not None:
             words.append(f"fitted on {self.log.n_users:,} users × {self.log.n_items:,} items")
         return f"{type(self).__name__}({', '.join(words)})"
-
-
-def _log_of(artifact: Artifact) -> Interactions:
-    """The log of a saved model, after checking it."""
-    users, items = Vocabulary(artifact.ids("users")), Vocabulary(artifact.ids("items"))
-    shape = (len(users), len(items))
-    row, column = _pairs(artifact, "interactions", shape)
-    weights = artifact.weights("interactions", default=True)
-    matrix = canonical(sp.csr_array((weights, (row, column)), shape=shape))
-    artifact.agree(users=shape[0], items=shape[1], interactions=matrix.nnz)
-    if not matrix.nnz:
-        raise artifact.unsound("it has no interactions")
-    log = Interactions(matrix, users, items, item_info=artifact.about_items())
-    if "dislikes" not in artifact.tables:
-        return log
-    row, column = _pairs(artifact, "dislikes", shape)
-    said = canonical(sp.csr_array((np.ones(len(row), np.float32), (row, column)), shape=shape))
-    if said.nnz < len(row) or said.multiply(matrix).nnz:
-        raise artifact.unsound("it has a dislike twice, or one that is an interaction too")
-    return replace(log, dislikes=Interactions(said, users, items))
-
-
-def _pairs(artifact: Artifact, table: str, shape: tuple[int, int]) -> Iterator[NDArray[Any]]:
-    """The rows and the columns of a table of pairs, after checking them."""
-    for name, below in zip(("row", "column"), shape, strict=True):
-        yield artifact.inside(f"column {name!r}", artifact.column(table, name, "i"), below)
-
-
-def _candidate(artifact: Artifact, entry: Any) -> Candidate:
-    """One candidate from the manifest, after checking its numbers and words."""
-    candidate = Candidate(**entry)
-    numbers = [candidate.seconds, *(score for _, score in candidate.rungs)]
-    for number in numbers if candidate.score is None else [*numbers, candidate.score]:
-        artifact.checked_number("a candidate's score or time", number, least=-math.inf)
-    words = [word for word in (candidate.error, candidate.dropped) if word is not None]
-    if not isinstance(candidate.settings, Mapping) or not all(isinstance(word, str) for word in words):
-        raise artifact.unsound("a candidate is not told as infrec does")
-    return candidate

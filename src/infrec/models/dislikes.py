@@ -25,7 +25,8 @@ from infrec import machine
 from infrec.data import Interactions
 from infrec.data.interactions import canonical
 from infrec.errors import DataError
-from infrec.kernels import devices, gram, kernel_of, nystrom, ridge
+from infrec.kernels import devices, gram, kernel_of, ridge
+from infrec.kernels.attribution import Contributions, attribute
 from infrec.kernels.resident import ResidentMatrix
 from infrec.models.centres import choose_rows
 from infrec.progress import Progress, silent
@@ -80,15 +81,14 @@ class Dislikes:
             users = choose_rows(log.user_counts, CENTRES, seed=0).astype(np.int64)
             devices.require_nystrom(len(users), log.n_items, "float32", rows=log.n_users)
             sums = devices.nystrom_features(x[users], KERNEL, "float32").sums(log.n_items)
-            sums.add_all(_blocks(x, d), total=log.n_users, progress=progress)
+            sums.add_all([(x, d)], total=log.n_users, progress=progress)
             result = cls(log, users, sums.solve(REG).astype(np.float32, copy=False))
         progress("dislikes", 1, 1)
         return result
 
     @cached_property
     def _compared(self) -> gram.Centres:
-        own = self.log.select_users(self.users)
-        return gram.Centres.of(signed(own.matrix, own, np.arange(own.n_users)), np.float32)
+        return gram.Centres.of(signed(self.log.matrix[self.users], self.log, self.users), np.float32)
 
     @cached_property
     def _resident(self) -> ResidentMatrix:
@@ -119,6 +119,20 @@ class Dislikes:
         own: NDArray[np.float32] = self.log.dislikes.matrix[rows].toarray()
         own -= np.float32(self.shift) * self.alpha[rows]
         return own
+
+    def contributions(
+        self, history: sp.csr_array, alpha: NDArray[np.float32], user: int | None
+    ) -> Contributions:
+        """The figures of one history, taken apart; of what a known user dislikes the baseline is made.
+
+        Args:
+            history: One CSR row over the log's items.
+            alpha: β of the items that are asked about.
+            user: The log's row of the user; None: nobody is known.
+        """
+        assert self.log.dislikes is not None
+        start = None if user is None else -self.log.dislikes.matrix[[user]]
+        return attribute(KERNEL, self._compared.rows, alpha, history, start)
 
     # ---- disk ----------------------------------------------------------------------------------------------
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -182,9 +196,3 @@ def check_kept(log: Interactions) -> None:
             "a model that keeps its centres alone has no place for dislikes, which belong to users; expected "
             "none: leave `negative` out, or keep all users."
         )
-
-
-def _blocks(x: sp.csr_array, d: sp.csr_array) -> Any:
-    """Signed rows with the dislikes, block after block."""
-    for (some, _), (targets, _) in zip(nystrom.same(x), nystrom.same(d), strict=True):
-        yield some, targets

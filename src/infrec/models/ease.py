@@ -27,7 +27,7 @@ from infrec.data import Interactions
 from infrec.data.change import Change
 from infrec.errors import ConfigError, InfrecError, SolveError
 from infrec.kernels import devices, gram, ridge
-from infrec.kernels.resident import ResidentMatrix
+from infrec.kernels.resident import FactoredMatrix
 from infrec.models import dislikes
 from infrec.models.base import Fitted, Recommender, State, stored
 from infrec.progress import Progress, silent
@@ -36,7 +36,6 @@ from infrec.search.tunable import takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
 SMALL_WEIGHTS = (0.01, 0.03, 0.1, 0.3)  # λ to try as well where weights lie below 1: XᵀX is that much smaller
-_FEW = 3  # times as many items as users, and the users' system is cheaper
 _ENOUGH_ITEMS = 100  # with fewer there is little to recommend
 _RATE = 7e10  # multiplications in a second of one core, about
 _LONGEST, _ADVISED = 15, 4  # minutes of a search for λ: refused beforehand, and what an advice may take
@@ -155,12 +154,13 @@ class Factored(State):
         return replace(super().read(artifact, settings, log), x=log.matrix)
 
     @cached_property
-    def _resident(self) -> ResidentMatrix:
-        return ResidentMatrix(self.inverse)
+    def _learnt(self) -> FactoredMatrix:
+        """QX."""
+        return FactoredMatrix(self.inverse, self.x)
 
     def score(self, rows: sp.csr_array) -> NDArray[np.float32]:
         alike = np.ascontiguousarray((rows @ self.x.T).toarray(), np.float32)
-        scores = gram.times_sparse(self._resident.left_multiply(alike), self.x)
+        scores = self._learnt.left_multiply(alike)
         own = gram.scaled(rows, columns=1 - self.left)
         scores[_rows_of(own), own.indices] -= own.data
         scores /= self.left
@@ -168,7 +168,8 @@ class Factored(State):
 
     def fitted_scores(self, rows: slice | NDArray[np.integer], reg: float) -> NDArray[np.float32]:
         """Scores of the log's own users, a product less: XXᵀQX = X − λQX leaves X − λQX / (1 − diag H)."""
-        scores = gram.times_sparse(self.inverse[rows], self.x) * (np.float32(-reg) / self.left)
+        scores = self._learnt.rows(rows)
+        scores *= np.float32(-reg) / self.left
         own = self.x[rows]
         scores[_rows_of(own), own.indices] += own.data
         return scores
@@ -302,14 +303,14 @@ class EASE(Recommender):
 
 
 def _bytes(n: int, d: int) -> int:
-    """Bytes of a fit: the gram matrix; the best, the current and the next Q and a block of QX, or B twice."""
-    return 4 * (4 * n * n + 2 * _BLOCK * d) if _FEW * n <= d else 4 * 4 * d * d
+    """Bytes of a fit, of users × users or of items × items."""
+    return devices.exact_fit_in_factors(n, d) if devices.keeps_factors(n, d) else ridge.ItemRidge.needs(d)
 
 
 def _minutes(n: int, d: int) -> float:
     """Minutes of choosing λ: a factor and an inverse for each that is tried."""
     tried = len(EASE.search_space["reg"])
-    return tried * float(n if _FEW * n <= d else d) ** 3 / (60 * _RATE * machine.cores())
+    return tried * float(n if devices.keeps_factors(n, d) else d) ** 3 / (60 * _RATE * machine.cores())
 
 
 def _rarer_items_left_out(log: Interactions, free: int) -> str:
@@ -339,4 +340,4 @@ def _is_inverse(inverse: NDArray[np.float32], x: sp.csr_array, reg: float) -> bo
 
 
 def _few_users(log: Interactions) -> bool:
-    return _FEW * log.n_users <= log.n_items
+    return devices.keeps_factors(log.n_users, log.n_items)

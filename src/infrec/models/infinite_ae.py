@@ -35,13 +35,14 @@ from infrec.data.change import Change
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
 from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge, scores_gpu
+from infrec.kernels.attribution import Contributions, attribute
 from infrec.kernels.collectives import Team
-from infrec.kernels.resident import ResidentMatrix
+from infrec.kernels.resident import FactoredMatrix, ResidentMatrix
 from infrec.kernels.scores_gpu import KernelScorer
-from infrec.models import dislikes, infinite_ae_update
+from infrec.models import dislikes, dual, infinite_ae_update
 from infrec.models.base import Fitted, State
 from infrec.models.centres import choose
-from infrec.models.explanation import Contributions, Explainable, contributions
+from infrec.models.explanation import Explainable
 from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES
 from infrec.settings import AUTO, Auto, Settings, setting
@@ -94,7 +95,8 @@ class InfiniteAEState(State):
 
     Args:
         centres: The users that every score is a sum over: all of the log's, or a few who stand for them.
-        alpha: Centres × items; None at λ = 0, where validation needs none, until somebody asks for it.
+        alpha: Centres × items, in two factors where items are far more; None at λ = 0, where validation
+            needs none, until somebody asks for it.
         shift: λ · tr K / n, which the ridge adds to the diagonal, where α is its solution on the log: K α
             then needs no K. None otherwise.
         popularity: The sum of each item's weights, of a log that the model does not hold.
@@ -194,9 +196,16 @@ class InfiniteAE(Explainable):
             exact = devices.kernel_ridge(interactions.matrix, s.kernel, s.dtype)
             progress("kernel", 1, 1)
 
+            x = interactions.matrix
+            in_factors = exact if devices.keeps_factors(*x.shape) else None
+
             def solve_for(reg: float, *, solve: bool) -> ResidentMatrix | None:
                 exact.factorise(reg)
-                return ResidentMatrix(exact.solve()) if solve else None
+                if not solve:
+                    return None
+                if isinstance(in_factors, ridge.LapackRidge):
+                    return FactoredMatrix(in_factors.inverse(), x)
+                return ResidentMatrix(exact.solve())
 
             return solve_for, lambda: infinite_ae_update.kept(exact), None
         centres = self.given_centres(interactions.items) or choose(interactions, s.centres, seed=s.seed)
@@ -407,19 +416,27 @@ class InfiniteAE(Explainable):
         """The sum of each item's weights, over the log that was fitted."""
         return super().popularity if self.state.popularity is None else self.state.popularity
 
-    def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        return contributions(self, history, items)
+    def contributions(
+        self, history: sp.csr_array, items: NDArray[np.integer], user: int | None = None
+    ) -> Contributions:
+        fitted, said = self.fitted, self.fitted.dislikes
+        own = fitted.columns(self._alpha.columns, items)
+        parts = attribute(self.settings.kernel, self.centres.matrix, own, history)
+        if said is None:
+            return parts
+        lowered = said.contributions(history, fitted.columns(lambda at: said.alpha[:, at], items), user)
+        same_users = self.centres.n_users == self.log.n_users == len(said.users)
+        return parts.less(lowered, float(self.settings.dislikes), same_users=same_users)
 
     # ---- disk ----------------------------------------------------------------------------------------------
     def _arrays(self) -> dict[str, NDArray[Any]]:
         if self.settings.solver == "exact":
-            return {} if self.log.n_users <= _SOLVE_AGAIN else {"alpha": self.alpha}
+            return {} if self.log.n_users <= _SOLVE_AGAIN else dual.arrays(self._alpha)
         if self.centres is self.log:
             known = self.state.popularity
-            return {"alpha": self.alpha} | ({} if known is None else {"popularity": known})
+            return dual.arrays(self._alpha) | ({} if known is None else {"popularity": known})
         rows = self.centres.matrix
-        return {
-            "alpha": self.alpha,
+        return dual.arrays(self._alpha) | {
             "centres.indptr": rows.indptr,
             "centres.indices": rows.indices,
             "centres.weights": rows.data,
@@ -436,9 +453,8 @@ class InfiniteAE(Explainable):
             centres = Interactions(rows, names, log.items)
         if "popularity" in artifact.arrays:
             popularity = artifact.array("popularity", log.n_items)
-        if "alpha" in artifact.arrays or log.n_users > _SOLVE_AGAIN or self.settings.solver != "exact":
-            alpha = artifact.array("alpha", centres.n_users, log.n_items)
-            return InfiniteAEState(centres, ResidentMatrix(alpha), popularity=popularity)
+        if dual.is_stored(artifact) or log.n_users > _SOLVE_AGAIN or self.settings.solver != "exact":
+            return InfiniteAEState(centres, dual.read(artifact, centres.n_users, log), popularity=popularity)
         return self._fit(log).state
 
 

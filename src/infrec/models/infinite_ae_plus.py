@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -27,10 +28,11 @@ from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.kernels import devices, gram, nystrom
+from infrec.kernels.attribution import Contributions
 from infrec.kernels.resident import ResidentMatrix
 from infrec.models import centres
 from infrec.models.base import Fitted, State
-from infrec.models.explanation import Contributions, Explainable
+from infrec.models.explanation import Explainable
 from infrec.models.infinite_ae import InfiniteAE, InfiniteAEState
 from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial
@@ -386,13 +388,16 @@ class InfiniteAEPlus(Explainable):
     def centres(self) -> Interactions:
         return self.state.core.centres
 
-    def contributions(self, history: sp.csr_array, items: NDArray[np.integer]) -> Contributions:
-        parts, state = self.state.core.contributions(self._weighted(history), items), self.state
-        row = self._linear_rows(history)
+    def contributions(
+        self, history: sp.csr_array, items: NDArray[np.integer], user: int | None = None
+    ) -> Contributions:
+        state, placed = self.state, self.fitted.new_items
+        core = state.core.with_fit(replace(state.core.fitted, new_items=placed))
+        parts, row = core.contributions(self._weighted(history), items), self._linear_rows(history)
         added = np.zeros((len(row.indices), len(items)))
         for part in (state.low_pass, state.weights):
             if part is not None:
-                added += part.between(row.indices, items)
+                added += self.fitted.columns(partial(part.between, row.indices), items)
         added *= row.data[:, None]
         return Contributions(
             parts.by_item + added, parts.by_user, parts.kernel, parts.baseline, added.sum(axis=0)

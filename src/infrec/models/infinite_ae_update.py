@@ -2,12 +2,13 @@
 
 Exact, while only some users change and the items stay: rows of the inverse are exchanged
 (kernels/ridge_update.py). The ridge λ · tr K / n stays the number that it was; λ in `settings` then says what
-that is of the new mean diagonal, so that a fit from scratch with it is equal. Where it would leave the λ of
-the fit by more than `DRIFT`, where items are new (the kernel divides by their number: it changes between all
-users), or where many users change, the model is fitted again with the λ of the fit.
+that is of the new mean diagonal, so that a fit from scratch with it is equal. (Another ridge moves every
+eigenvalue: products of the inverse with α and with itself, which are a fit's cost.) Where it would leave the
+λ of the fit by more than `DRIFT`, where items are new (the kernel divides by their number: it changes between
+all users), or where many users change, the model is fitted again with the λ of the fit.
 
-Nyström, while the items stay: the rows that left are taken out of the sums of the pass, those that came are
-added, and α is solved for again. The centres stay the rows that they were, but for a user who is forgotten.
+Nyström, while the items stay: the rows that changed are exchanged in the sums of the pass, and α is solved
+for again. The centres stay the rows that they were, but for a user who is forgotten.
 
 What this starts from is in memory alone. A loaded model is fitted again once, then goes on from that.
 """
@@ -19,7 +20,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec import machine
@@ -27,7 +27,7 @@ from infrec.data import Interactions
 from infrec.data.change import Change
 from infrec.errors import SolveError
 from infrec.kernels import gram, nystrom, ridge
-from infrec.kernels.resident import ResidentMatrix
+from infrec.kernels.resident import FactoredMatrix, ResidentMatrix
 from infrec.kernels.ridge_update import Solution
 from infrec.models.base import Fitted
 from infrec.progress import Progress
@@ -108,7 +108,11 @@ def _exchanged(model: InfiniteAE, change: Change) -> Fitted | None:
     if solution.error(kernel, after.matrix, _checked(after, come)) > ERROR:
         return None
     factor = ridge.Factor.inverted(solution.inverse, shift)
-    state = replace(state, centres=after, alpha=ResidentMatrix(solution.alpha), kept=factor)
+    alpha = ResidentMatrix(solution.alpha)
+    if isinstance(state.alpha, FactoredMatrix):
+        gram.mirror(solution.inverse)
+        alpha = FactoredMatrix(solution.inverse.T, after.matrix)
+    state = replace(state, centres=after, alpha=alpha, kept=factor)
     settings, about = replace(model.settings, reg=reg), {**model.about, _NOMINAL: nominal}
     return replace(model.fitted, settings=settings, log=after, state=state, about=about)
 
@@ -136,9 +140,12 @@ def _summed(model: InfiniteAE, change: Change) -> Fitted | None:
         return None
     sums = copy(state.kept)
     sums.products, sums.targets = sums.products.copy(), sums.targets.copy()
-    for matrix, rows, sign in ((before.matrix, change.taken_out, -1), (after.matrix, change.put_in, 1)):
+    were, are = change.changed
+    sums.exchange(before.matrix[were], after.matrix[are])
+    gone, new = np.setdiff1d(change.taken_out, were), np.setdiff1d(change.put_in, are)
+    for matrix, rows, sign in ((before.matrix, gone, -1), (after.matrix, new, 1)):
         if len(rows):
-            sums.add_all(nystrom.same(sp.csr_array(matrix[rows])), sign=sign)
+            sums.add_all(nystrom.same(matrix[rows]), sign=sign)
     try:
         alpha = ResidentMatrix(sums.solve(float(model.settings.reg)))
     except SolveError:

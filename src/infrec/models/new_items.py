@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -30,13 +30,11 @@ from infrec import machine
 from infrec.data import Interactions
 from infrec.errors import DataError
 from infrec.kernels.resident import ResidentMatrix
-from infrec.metrics.ranking import top_k
 from infrec.models.reranking import Attribute
 from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
     from infrec.contents import Artifact
-    from infrec.models.base import Recommender
 
 YEAR = re.compile(r"\((\d{4})\)\s*$")  # at the end of a title
 _COLUMNS, _WEIGHTS = "new_items.columns", "new_items.weights"  # names of saved arrays
@@ -145,67 +143,6 @@ class Features:
 
 
 @dataclass(frozen=True, eq=False)
-class NewItems:
-    """A fitted model, and what its scores say of items that it has never seen.
-
-    Args:
-        model: The model; it stays as it is.
-        weights: W, known × new items.
-        settings: The settings in use.
-    """
-
-    model: Recommender
-    weights: NDArray[np.float32]
-    settings: NewItemsSettings
-
-    @classmethod
-    def of(
-        cls,
-        model: Recommender,
-        features: Features,
-        known: NDArray[np.integer],
-        new: NDArray[np.integer],
-        settings: NewItemsSettings | None = None,
-    ) -> Self:
-        """New items of a model.
-
-        Args:
-            model: A fitted model.
-            features: The features of its items and of the new ones.
-            known: The row of each of the model's items among the features, in their order.
-            new: Rows of the new items.
-            settings: How far likeness reaches.
-        """
-        if len(known) != model.log.n_items:
-            raise DataError(
-                f"{len(known):,} known items for a model of {model.log.n_items:,}; expected equal."
-            )
-        chosen = settings or NewItemsSettings()
-        return cls(model, features.weights(known, new, chosen), chosen)
-
-    def score(self, histories: sp.csr_array, *, users: Any = None) -> NDArray[np.float32]:
-        """Scores of the known items, then of the new ones, for each history.
-
-        Args:
-            histories: CSR rows over the model's items.
-            users: Ids of these users, for models that know them.
-        """
-        scores = self.model.score(histories, users=users)
-        return np.hstack([scores, scores @ self.weights])
-
-    def best(self, histories: sp.csr_array, k: int = 10) -> NDArray[np.int64]:
-        """The k best items of each history, those that it holds left out: columns of `score`.
-
-        Args:
-            histories: CSR rows over the model's items.
-            k: Length of each list.
-        """
-        scores = self.score(histories)
-        seen = sp.csr_array((histories.data, histories.indices, histories.indptr), shape=scores.shape)
-        return top_k(scores, min(k, scores.shape[1]), exclude=seen)
-
-
-@dataclass(frozen=True, eq=False)
 class Placed:
     """Items of a model's log that nobody has yet, with a place in every list.
 
@@ -213,28 +150,36 @@ class Placed:
         new: Their columns.
         known: The other columns.
         weights: W, known × new.
+        features: Names of the columns that place them.
+        settings: How far likeness reaches.
     """
 
     new: NDArray[np.int64]
     known: NDArray[np.int64]
     weights: NDArray[np.float32]
+    features: tuple[str, ...]
+    settings: NewItemsSettings
 
     @classmethod
     def of(
         cls, log: Interactions, columns: Sequence[str] | None = None, settings: NewItemsSettings | None = None
-    ) -> tuple[Self, tuple[str, ...]]:
-        """The items of a log that nobody has, and the names of the features that place them.
+    ) -> Self:
+        """The items of a log that nobody has.
 
         Args:
             log: The log, with a table about its items.
             columns: Columns of that table; by default all that say what kind of item it is.
             settings: How far likeness reaches.
         """
-        features = Features(log.item_info, columns)
+        features, settings = Features(log.item_info, columns), settings or NewItemsSettings()
         counts = log.item_counts
         new, known = np.flatnonzero(counts == 0), np.flatnonzero(counts)
-        weights = features.weights(known, new, settings or NewItemsSettings())
-        return cls(new, known, weights), tuple(column.name for column in features.columns)
+        names = tuple(column.name for column in features.columns)
+        return cls(new, known, features.weights(known, new, settings), names, settings)
+
+    def facts(self) -> dict[str, Any]:
+        """Their entry in the facts about the model, which is read again with it."""
+        return {"items": len(self.new), "columns": list(self.features), **self.settings.to_dict()}
 
     @cached_property
     def _resident(self) -> ResidentMatrix:
@@ -249,6 +194,21 @@ class Placed:
         filled = scores.copy()
         filled[:, self.new] = self._resident.left_multiply(np.ascontiguousarray(scores[:, self.known]))
         return filled
+
+    def columns(
+        self, of: Callable[[NDArray[np.integer]], NDArray[Any]], items: NDArray[np.integer]
+    ) -> NDArray[Any]:
+        """Columns of a matrix that scores are linear in; those of new items follow from those of known ones.
+
+        Args:
+            of: From items to their columns.
+            items: The items wanted.
+        """
+        columns, are_new = of(items), np.isin(items, self.new)
+        if are_new.any():
+            weights = self.weights[:, np.searchsorted(self.new, items[are_new])]
+            columns[:, are_new] = of(self.known) @ weights
+        return columns
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays to save, by name."""
@@ -268,7 +228,11 @@ class Placed:
         if (np.diff(new) <= 0).any():
             raise artifact.unsound("its new items are not in order")
         known = np.setdiff1d(np.arange(log.n_items), new)
-        return cls(new, known, artifact.array(_WEIGHTS, len(known), len(new)))
+        weights = artifact.array(_WEIGHTS, len(known), len(new))
+        facts = artifact.manifest["about"]["new_items"]
+        names = tuple(str(name) for name in facts["columns"])
+        settings = NewItemsSettings(**{name: facts[name] for name in NewItemsSettings.names()})
+        return cls(new, known, weights, names, settings)
 
 
 def _with_year(table: pa.Table) -> pa.Table:

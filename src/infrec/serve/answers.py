@@ -158,10 +158,12 @@ def _lists(
         groups.setdefault((one.request.k, one.request.exclude_seen, alone), []).append(at)
     items: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(ready)
     for (k, exclude_seen, _), members in groups.items():
-        some = slice(None) if len(members) == len(ready) else members
-        first, own = ready[members[0]], rows[some]
-        unwanted = unlisted(own, exclude_seen, None if disliked is None else disliked[some])
-        best = best_items(scores[some], own, k, unwanted, first.allowed, first.reranker)
+        first, own, values, theirs = ready[members[0]], rows, scores, disliked
+        if len(members) < len(ready):
+            own, values = rows[members], scores[members]
+            theirs = None if disliked is None else disliked[members]
+        unwanted = unlisted(own, exclude_seen, theirs)
+        best = best_items(values, own, k, unwanted, first.allowed, first.reranker)
         for at, row in zip(members, best, strict=True):
             items[at] = row[row >= 0]
     return items, [scores[at, columns] for at, columns in enumerate(items)]
@@ -193,7 +195,9 @@ def _reasons(
 ) -> list[dict[str, Any]]:
     """For each item its score, and what the history and the users contributed, largest first."""
     try:
-        parts = served.model.contributions(_stacked(served, [history]), items)  # type: ignore[attr-defined]
+        user = None if history.user is None else served.users[str(history.user)]
+        rows = _stacked(served, [history])
+        parts = served.model.contributions(rows, items, user)  # type: ignore[attr-defined]
     except InfrecError as failure:
         raise Problem(422, "invalid", str(failure)) from None
     ids, titles = served.catalogue.ids, served.catalogue.titles

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -210,17 +210,11 @@ class Catalogue:
             "genres": self.genres[at],
         }
 
-    def positions(self, ids: Iterable[Id]) -> tuple[list[int], list[Id]]:
+    def positions(self, ids: Sequence[Id]) -> tuple[list[int], list[Id]]:
         """The columns of the known ids, sorted, each once; and the unknown ids."""
-        position = self.position
-        columns, unknown = set(), []
-        for one in ids:
-            at = position.get(one if type(one) is str else str(one))
-            if at is None:
-                unknown.append(one)
-            else:
-                columns.add(at)
-        return sorted(columns), unknown
+        columns = list(map(self.position.get, map(str, ids)))
+        unknown = [one for one, at in zip(ids, columns, strict=True) if at is None]
+        return sorted({at for at in columns if at is not None}), unknown
 
     def of_genres(self, names: Sequence[str]) -> tuple[list[int], list[str]]:
         """The columns that have any of these genres, and the names that no item has."""
