@@ -164,7 +164,7 @@ def test_a_report_needs_a_wish(infrec: Infrec, tmp_path: Path) -> None:
     ran = infrec("evaluate", "demo", "--report", tmp_path / "lists.html")
     assert ran.code == 2 and "give --diversity or --popularity" in ran.err
     ran = infrec("evaluate", "demo", "--diversity", "0.3", "--report", tmp_path / "no" / "lists.html")
-    assert ran.code == 2 and "no file that could be written" in ran.err
+    assert ran.code == 2 and "lies in a folder that does not exist" in ran.err
 
 
 def test_cold_items(infrec: Infrec) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from infrec import artifacts
 from infrec.cli.app import run
-from infrec.cli.reading import Reading, kept_options
+from infrec.cli.reading import Reading
 from infrec.data import Summary
 from tests.cli.conftest import Infrec
 
@@ -127,5 +127,5 @@ def test_a_sample_knows_its_log_too(infrec: Infrec, ratings: Path, other: Path, 
 
 
 def test_what_a_manifest_keeps_of_reading() -> None:
-    assert kept_options(Reading()) == {}
-    assert kept_options(Reading(user="who", strict=True)) == {"user": "who", "strict": True}
+    assert Reading().kept() == {}
+    assert Reading(user="who", strict=True).kept() == {"user": "who", "strict": True}

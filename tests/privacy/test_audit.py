@@ -213,12 +213,12 @@ def test_a_control_larger_than_the_log_is_no_nearer() -> None:
 
 
 def test_exact_copies_are_a_warning_whatever_the_control_can_tell(on_noise: Audit) -> None:
-    assert on_noise.neighbours is not None and page.aside(on_noise).kind == "note"
+    assert on_noise.neighbours is not None and page.kind(on_noise) == "note"
     copied = replace(on_noise, neighbours=replace(on_noise.neighbours, copies=18))
     assert copied.leaks == []
     second = paragraph(copied).split(". ")[1]
     assert second == "Released rows that are a real person's history, item by item: 18"
-    assert page.aside(copied).kind == "warning"
+    assert page.kind(copied) == "warning"
 
 
 def test_a_claim_that_was_not_tested_is_not_called_unbroken(

@@ -178,19 +178,23 @@ def check_out(out: Path, what: str) -> None:
         raise typer.BadParameter(f"{out} {wrong}", param_hint="--out")
 
 
-def check_table(out: Path) -> None:
-    """Refuse before the work a file of a table that could not be written."""
-    from infrec.data.table_files import WRITERS
+def check_file(out: Path, option: str, endings: Iterable[str] = ()) -> None:
+    """Refuse before the work a file that could not be written.
 
+    Args:
+        out: The file.
+        option: The option that names it.
+        endings: Those that it may have; any, where none are given.
+    """
     problem = None
     if out.is_dir() or not out.absolute().parent.is_dir():
         problem = "is a directory" if out.is_dir() else "lies in a folder that does not exist"
         problem += "; expected a file to write."
-    elif out.suffix.lower() not in WRITERS:
+    elif endings and out.suffix.lower() not in endings:
         problem = f"ends in {out.suffix!r}" if out.suffix else "has no ending"
-        problem += f"; expected one of {', '.join(WRITERS)}, which says what to write."
+        problem += f"; expected one of {', '.join(endings)}, which says what to write."
     if problem is not None:
-        raise typer.BadParameter(f"{out} {problem}", param_hint="--out")
+        raise typer.BadParameter(f"{out} {problem}", param_hint=option)
 
 
 def run_directory(out: Path) -> Path:

@@ -100,8 +100,9 @@ def generate(
       infrec datasets generate --users 5000 --items 2000 --interactions 200000 --out log.parquet
     """
     from infrec.data.synthetic import write_log
+    from infrec.data.table_files import WRITERS
 
-    console.check_table(out)
+    console.check_file(out, "--out", WRITERS)
     with console.bars() as progress:
         path = write_log(
             out, users=users, items=items, interactions=interactions, seed=seed, progress=progress

@@ -200,8 +200,7 @@ def _affordable(split: Split) -> int | None:
 def _check_report(report: Path | None, balance: Balance) -> None:
     if report is None:
         return
-    if report.is_dir() or not report.absolute().parent.is_dir():
-        raise typer.BadParameter(f"{report} is no file that could be written.", param_hint="--report")
+    console.check_file(report, "--report")
     if balance.neutral:
         raise typer.BadParameter(
             "--report shows what a wish for lists costs; give --diversity or --popularity."

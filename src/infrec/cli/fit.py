@@ -109,7 +109,10 @@ def fit(
         raise typer.BadParameter(missing if data is None else apart)
     if features and not reading.new_items:
         raise typer.BadParameter("--features place new items; give --new-items too.")
-    _check_centres(centres, model)
+    if centres is not None and model != "infinite-ae":
+        raise typer.BadParameter(
+            f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
+        )
     if centres is not None and centres.isdigit():
         set_, centres = [*(set_ or ()), "solver=nystrom", f"centres={centres}"], None
     recommender = options.open_model(model, set_, seed)
@@ -119,6 +122,8 @@ def fit(
         return _together(data, out, recommender, centres, processes, alone=alone)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
+    from infrec.data.unnamed import without_user_ids
+
     solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")
     watch = Stopwatch()
@@ -126,7 +131,7 @@ def fit(
         with watch("load"):
             log, summary, reading = _loaded(data, centres, reading, progress)
             log = log if strength.half_life is None else faded(log, strength.half_life)
-            log = _without_ids(log) if without_users else log
+            log = without_user_ids(log) if without_users else log
         with watch("fit"):
             log, about = weighed(recommender, log, strength, reading, progress)
             recommender = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
@@ -202,13 +207,6 @@ def _together(
     return _answer({"dataset": data, "model": model.name, **facts}, out)
 
 
-def _check_centres(centres: str | None, model: str) -> None:
-    if centres is not None and model != "infinite-ae":
-        raise typer.BadParameter(
-            f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
-        )
-
-
 def _loaded(
     data: str, centres: str | None, reading: Reading, progress: Progress
 ) -> tuple[Interactions, Summary | None, Reading]:
@@ -222,12 +220,6 @@ def _loaded(
     log = reading.load(data, progress)
     provenance.check_source(centres, summary.about, summary.items, log, data)
     return log, summary, reading
-
-
-def _without_ids(log: Interactions) -> Interactions:
-    from infrec.data.unnamed import without_user_ids
-
-    return without_user_ids(log)
 
 
 def _fitted(

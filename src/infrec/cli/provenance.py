@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from infrec.cli import console
@@ -19,8 +19,7 @@ def reading_of(release: object, about: Mapping[str, Any], given: Reading, data: 
 
     release: the summary's directory; about: the facts of its manifest; data: the log that is to be read.
     """
-    own = {one.name: value for one in fields(given) if (value := getattr(given, one.name)) != one.default}
-    reading = replace(Reading.from_dict(about.get("reading") or {}), **own)
+    reading = replace(Reading.from_dict(about.get("reading") or {}), **given.given())
     if reading != given:
         console.note(f"as the source of {release} was: {reading.again(data, seed=42)}")
     return reading

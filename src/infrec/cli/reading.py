@@ -35,6 +35,10 @@ class Reading(ReadOptions):
         own = {each.name: (getattr(self, each.name), each.default) for each in fields(self)}
         return {name: value for name, (value, default) in own.items() if value != default}
 
+    def kept(self) -> dict[str, Any]:
+        """Those of them that a manifest keeps: no path."""
+        return {name: value for name, value in self.given().items() if name in ReadOptions.names()}
+
     def for_data(self, data: str) -> Reading:
         """These options, and for those that are not given what infrec.toml says about the data."""
         written = config.options_of(data, self.config)
@@ -150,16 +154,10 @@ class Source:
 
     def noted(self, summary: Summary) -> Summary:
         """The summary, its manifest with how the log was read, and how those set aside are found again."""
-        about = {**summary.about, "reading": kept_options(self.reading)}
+        about = {**summary.about, "reading": self.reading.kept()}
         if self.set_aside is not None:
             about["set_aside"] = {"share": self.set_aside, "seed": self.seed}
         return replace(summary, about=about)
-
-
-def kept_options(reading: Reading) -> dict[str, Any]:
-    """The options of reading that a manifest keeps: those that were given, and no path."""
-    every = {one.name: getattr(reading, one.name) for one in fields(ReadOptions)}
-    return {one.name: every[one.name] for one in fields(ReadOptions) if every[one.name] != one.default}
 
 
 def report_lines(report: ReadReport | None) -> list[str]:

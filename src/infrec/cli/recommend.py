@@ -96,7 +96,9 @@ def recommend(
     if data is not None and history:
         raise typer.BadParameter("--data is where --user and --all find histories; --history is one itself.")
     if out is not None:
-        console.check_table(out)
+        from infrec.data.table_files import WRITERS, write_tables
+
+        console.check_file(out, "--out", WRITERS)
     caps = _caps(max_per or ())
     from infrec import models
 
@@ -117,8 +119,6 @@ def recommend(
         "max_per": caps,
     }
     if out is not None:
-        from infrec.data.table_files import write_tables
-
         with console.bars() as progress:
             rows = write_tables(_batches(fitted, dataset, filters, progress), out)
         console.saved(out)

@@ -10,7 +10,7 @@ import typer
 
 from infrec.cli import console, options
 from infrec.cli.options import Answer, option
-from infrec.cli.reading import Reading, kept_options, reads_data
+from infrec.cli.reading import Reading, reads_data
 from infrec.progress import Stopwatch
 from infrec.report import numbers
 
@@ -60,7 +60,7 @@ def sample(
             chosen = samplers.sample(
                 train, strategy=strategy, percent=percent, users=users, seed=seed, progress=progress
             )
-        replace(chosen, about={**chosen.about, "reading": kept_options(reading)}).save(out)
+        replace(chosen, about={**chosen.about, "reading": reading.kept()}).save(out)
         console.saved(out)
     share = 100 * chosen.n_interactions / train.n_interactions
     document = {

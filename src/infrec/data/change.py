@@ -155,13 +155,9 @@ def _together(known: Vocabulary, new: Vocabulary) -> Vocabulary:
 
 def _in_order(known: Vocabulary, every: Vocabulary) -> Vocabulary:
     """All ids sorted, where the known ones are; else as they are."""
-    if len(every) == len(known) or not _is_sorted(known.ids):
+    if len(every) == len(known) or (np.diff(to_numpy(pc.sort_indices(known.ids)).astype(int)) != 1).any():
         return every
     return Vocabulary(every.ids.take(pc.sort_indices(every.ids)))
-
-
-def _is_sorted(ids: pa.Array) -> bool:
-    return bool((np.diff(to_numpy(pc.sort_indices(ids)).astype(np.int64)) == 1).all())
 
 
 def _placed(

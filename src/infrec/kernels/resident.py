@@ -19,7 +19,7 @@ from infrec.kernels.device_arrays import compiled, matmul
 
 _ROWS, _ROWS_THERE = 1024, 16384  # of a product at a time, in main memory and on an accelerator
 _ROWS_WORTH_IT = 256  # of a product with a matrix that is already there
-_SLAB = 1 << 20  # bytes of a matrix at a time: what a core's own cache holds
+_SLAB = 1 << 20  # bytes of a matrix at a time: a core's own cache holds them, and BLAS needs no other core
 
 
 class ResidentMatrix:
