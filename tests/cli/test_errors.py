@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infrec.cli import console
-from infrec.cli import evaluate as evaluate_file
+from infrec.cli import trial
 from infrec.errors import SolveError
 from tests.cli.conftest import Infrec
 
@@ -133,7 +133,7 @@ def broken(error: BaseException) -> Any:
 def test_an_unexpected_exception_is_a_sentence(
     infrec: Infrec, ratings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate_file, "fit_for", broken(ZeroDivisionError("division by\nzero")))
+    monkeypatch.setattr(trial, "fit_for", broken(ZeroDivisionError("division by\nzero")))
     ran = infrec("evaluate", ratings)
     assert ran.code == 1
     assert "INFREC_DEBUG=1" in sentence(ran.err)
@@ -147,13 +147,13 @@ def test_debug_shows_the_traceback(
     from infrec.cli.app import run
 
     monkeypatch.setenv("INFREC_DEBUG", "1")
-    monkeypatch.setattr(evaluate_file, "fit_for", broken(SolveError("no")))
+    monkeypatch.setattr(trial, "fit_for", broken(SolveError("no")))
     assert run(["evaluate", str(ratings)]) == 1
     assert "Traceback" in capfd.readouterr().err
 
 
 def test_memory_that_runs_out(infrec: Infrec, ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate_file, "fit_for", broken(MemoryError()))
+    monkeypatch.setattr(trial, "fit_for", broken(MemoryError()))
     ran = infrec("evaluate", ratings)
     assert ran.code == 1
     assert "memory" in sentence(ran.err)
@@ -162,7 +162,7 @@ def test_memory_that_runs_out(infrec: Infrec, ratings: Path, monkeypatch: pytest
 def test_interrupt_is_130_and_says_what_was_saved(
     infrec: Infrec, ratings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluate_file, "fit_for", broken(KeyboardInterrupt()))
+    monkeypatch.setattr(trial, "fit_for", broken(KeyboardInterrupt()))
     ran = infrec("evaluate", ratings)
     assert ran.code == 130
     assert "nothing was saved" in sentence(ran.err)
@@ -171,7 +171,7 @@ def test_interrupt_is_130_and_says_what_was_saved(
         console.saved("half/way")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(evaluate_file, "fit_for", save_then_stop)
+    monkeypatch.setattr(trial, "fit_for", save_then_stop)
     ran = infrec("evaluate", ratings, "--json")
     assert ran.code == 130
     assert ran.document["error"]["type"] == "Interrupted"

@@ -40,7 +40,7 @@ main(sys.argv[1:])
 """
 SWALLOWED = """
 import os, signal, sys
-from infrec.cli import app, evaluate, main
+from infrec.cli import app, main, trial
 class Callback:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
@@ -53,7 +53,7 @@ def converted(*_, **__):
             pass
     except KeyboardInterrupt:
         raise ImportError("some module failed to import")
-evaluate.fit_for = (lambda *_, **__: Callback() and None) if sys.argv.pop(1) == "del" else converted
+trial.fit_for = (lambda *_, **__: Callback() and None) if sys.argv.pop(1) == "del" else converted
 main(sys.argv[1:])
 """
 
