@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from infrec.cli import console
-from infrec.cli import trial
+from infrec.cli import console, trial
 from infrec.errors import SolveError
 from tests.cli.conftest import Infrec
 
