@@ -103,19 +103,14 @@ def fit(
         scratch |= {"--weight-as": strength.weight_as, "--half-life": strength.half_life}
         scratch |= {"--checkpoint": checkpoint, "--without-users": without_users, "--features": features}
         return _updated(update, data, forget or [], choose_again, out, reading, scratch)
-    if data is None or forget or choose_again:
-        missing = "DATA is missing; give a file or the name of a dataset."
-        apart = "--forget and --choose-again go with --update MODEL."
-        raise typer.BadParameter(missing if data is None else apart)
+    if data is None:
+        raise typer.BadParameter("DATA is missing; give a file or the name of a dataset.")
+    if forget or choose_again:
+        raise typer.BadParameter("--forget and --choose-again go with --update MODEL.")
     if features and not reading.new_items:
         raise typer.BadParameter("--features place new items; give --new-items too.")
-    if centres is not None and model != "infinite-ae":
-        raise typer.BadParameter(
-            f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
-        )
-    if centres is not None and centres.isdigit():
-        set_, centres = [*(set_ or ()), "solver=nystrom", f"centres={centres}"], None
-    recommender = options.open_model(model, set_, seed)
+    centres, few = _centres(centres, model)
+    recommender = options.open_model(model, [*(set_ or ()), *few], seed)
     if processes.distributed:
         as_read = reading == Reading() and strength == StrengthOptions()
         alone = train_only or without_users or checkpoint is not None or not as_read
@@ -124,7 +119,6 @@ def fit(
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     from infrec.data.unnamed import without_user_ids
 
-    solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
@@ -134,21 +128,31 @@ def fit(
             log = without_user_ids(log) if without_users else log
         with watch("fit"):
             log, about = weighed(recommender, log, strength, reading, progress)
-            recommender = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
-            recommender = recommender.with_facts(**about)
+            fitted = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
+            fitted = fitted.with_facts(**about)
             if reading.new_items:
-                recommender = cold_items.with_new_items(recommender, features, seed, progress)
-            fitted_on = recommender.log
-            recommender = recommender.without_users() if without_users else recommender
+                fitted = cold_items.with_new_items(fitted, features, seed, progress)
+            sizes = (fitted.log.n_users, fitted.log.n_items, fitted.log.n_interactions)
+            fitted = fitted.without_users() if without_users else fitted
         with watch("save"):
-            recommender.save(out)
+            fitted.save(out)
             console.saved(out)
-    note_dislikes(recommender)
-    if (why := recommender.about.get("why")) and solver_open:
-        console.note(f"{recommender.about['solver']}: {why}.")
-    sizes = (fitted_on.n_users, fitted_on.n_items, fitted_on.n_interactions)
-    document = {"dataset": data, "model": model, **options.fit_document(recommender, *sizes, watch.seconds)}
-    return _answer(document, out, recommender.log, named=not without_users)
+    note_dislikes(fitted)
+    if recommender.selected.get("solver") == "auto" and (why := fitted.about.get("why")):
+        console.note(f"{fitted.about['solver']}: {why}.")
+    document = {"dataset": data, "model": model, **options.fit_document(fitted, *sizes, watch.seconds)}
+    return _answer(document, out, fitted.log, named=not without_users)
+
+
+def _centres(given: str | None, model: str) -> tuple[str | None, list[str]]:
+    """The summary that --centres names; and settings, where it is a number instead."""
+    if given is not None and model != "infinite-ae":
+        raise typer.BadParameter(
+            f"--centres is an option of infinite-ae, not of {model}; leave one of them out."
+        )
+    if given is not None and given.isdigit():
+        return None, ["solver=nystrom", f"centres={given}"]
+    return given, []
 
 
 def _updated(

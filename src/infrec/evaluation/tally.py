@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec import metrics
+from infrec.errors import ConfigError
 from infrec.splits import Split
 
 if TYPE_CHECKING:
@@ -55,7 +56,13 @@ def scores_of(model: Scorer, histories: sp.csr_array, users: Any, size: int) -> 
     """Scores where the model has them: a model on an accelerator leaves them there."""
     score_there = getattr(model, "score_there", None)
     there = None if score_there is None else score_there(histories, size)
-    return ScoresHere(np.asarray(model.score(histories, users=users))) if there is None else there
+    scores = ScoresHere(np.asarray(model.score(histories, users=users))) if there is None else there
+    if scores.shape != histories.shape:
+        raise ConfigError(
+            f"the model returned scores of shape {scores.shape}; expected {histories.shape[0]} users × "
+            f"{histories.shape[1]} items: fit it on data over the same items as the split."
+        )
+    return scores
 
 
 class Tally:
