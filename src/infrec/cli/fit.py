@@ -119,6 +119,7 @@ def fit(
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
     from infrec.data.unnamed import without_user_ids
 
+    solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
@@ -138,7 +139,7 @@ def fit(
             fitted.save(out)
             console.saved(out)
     note_dislikes(fitted)
-    if recommender.selected.get("solver") == "auto" and (why := fitted.about.get("why")):
+    if solver_open and (why := fitted.about.get("why")):
         console.note(f"{fitted.about['solver']}: {why}.")
     document = {"dataset": data, "model": model, **options.fit_document(fitted, *sizes, watch.seconds)}
     return _answer(document, out, fitted.log, named=not without_users)
