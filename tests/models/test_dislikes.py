@@ -235,7 +235,7 @@ def test_the_service_recommends_none_of_them(log: Interactions) -> None:
 
 
 def test_the_service_says_whose_reasons_do_not_add_up() -> None:
-    """Of few centres the users' contributions lack what dislikes take away (`test_reasons_add_up_to_scores`)."""
+    """Of few centres, users lack what dislikes take away (`test_reasons_add_up_to_scores`)."""
     from infrec.serve.schemas import Because
 
     words = Because.model_json_schema()["description"]

@@ -13,7 +13,7 @@ from infrec import machine
 from infrec.cli import cold_items, console, options, provenance
 from infrec.cli.options import MODEL, Answer, option
 from infrec.cli.reading import Reading, reads_all
-from infrec.cli.strength import faded, note_dislikes, weighed
+from infrec.cli.strength import note_dislikes, weighed
 from infrec.data.weights import StrengthOptions
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
@@ -125,7 +125,6 @@ def fit(
     with console.bars() as progress:
         with watch("load"):
             log, summary, reading = _loaded(data, centres, reading, progress)
-            log = log if strength.half_life is None else faded(log, strength.half_life)
             log = without_user_ids(log) if without_users else log
         with watch("fit"):
             log, about = weighed(recommender, log, strength, reading, progress)

@@ -12,27 +12,27 @@ from infrec.progress import Progress
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
-    from infrec.data.strength import Strength
+    from infrec.data.strength import Fading, Strength
     from infrec.models import Recommender
     from infrec.splits import Split
 
 
-def faded(log: Interactions, half_life: str) -> Interactions:
-    """The log with weights by age.
+def fading(log: Interactions, given: StrengthOptions) -> Fading | None:
+    """How weights fade by age; None: they do not.
 
     Args:
         log: A log with times.
-        half_life: Such as `90d`.
+        given: The options.
     """
-    from infrec.data import strength
+    from infrec.data.strength import Fading
 
-    return strength.faded(log, half_life)
+    return None if given.half_life is None else Fading.of(log, given.half_life)
 
 
 def weighed(
     model: Recommender, log: Interactions, given: StrengthOptions, reading: Reading, progress: Progress
 ) -> tuple[Interactions, dict[str, Any]]:
-    """The log with weights that count for what the options say, and what a manifest keeps of it.
+    """The log with weights that count for what the options say, then fade; and what a manifest keeps of it.
 
     Args:
         model: The model that is to be fitted.
@@ -42,15 +42,18 @@ def weighed(
         progress: Called while it works.
     """
     about: dict[str, Any] = {} if given.half_life is None else {"half_life": given.half_life}
+    by_age = fading(log, given)
     function, facts = chosen(model, log, given, reading, progress)
-    return (log, about) if function is None else (function(log), {**about, "weights": facts})
+    if function is not None:
+        log, about = function(log), {**about, "weights": facts}
+    return (log if by_age is None else by_age(log)), about
 
 
-def weighed_split(function: Strength, split: Split) -> Split:
+def weighed_split(function: Strength | Fading, split: Split) -> Split:
     """The three parts of a split with weights that count for what the function says.
 
     Args:
-        function: The function of weights.
+        function: The function of weights, or of ages.
         split: The split.
     """
     train, val, test = (function(part) for part in (split.train, split.val, split.test))
@@ -78,9 +81,7 @@ def chosen(
     from infrec.search import strength as search
 
     log = data if isinstance(data, Interactions) else data.train
-    if given.weight_as is None and (
-        reading.weight is None or given.half_life is not None or not log.weighted
-    ):
+    if given.weight_as is None and (reading.weight is None or not log.weighted):
         return None, {}
     if given.weight_as is not None:
         function = Strength.of(given.weight_as, log)

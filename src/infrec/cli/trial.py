@@ -19,6 +19,7 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
+    from infrec.data.strength import Fading
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
@@ -43,8 +44,8 @@ class Search:
 class Trial:
     """The data that every model of a command is fitted and measured on, and how.
 
-    train: The log of --train-on, instead of the split's train part. strength, reading: How the weights of the
-    data count, and how it was read. load: Seconds of reading.
+    train: The log of --train-on, instead of the split's train part. strength, fading, reading: How the
+    weights of the data count, how they fade by age, and how it was read. load: Seconds of reading.
     """
 
     data: str
@@ -56,6 +57,7 @@ class Trial:
     sample_users: int | None
     balance: Balance
     strength: StrengthOptions
+    fading: Fading | None
     reading: Reading
     seed: int
     load: Mapping[str, float]
@@ -117,13 +119,14 @@ class Trial:
             if self.train is None:
                 function, weights = chosen(model, split, self.strength, self.reading, progress)
                 split = split if function is None else weighed_split(function, split)
+            split = split if self.fading is None else weighed_split(self.fading, split)
             tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
             note_dislikes(tuning.model)
         with stages("evaluate"):
             how: dict[str, Any] = {"protocol": self.protocol, "sample_users": self.sample_users}
             how |= {"seed": self.seed, "progress": progress}
             result = evaluate(tuning.model, split, **how)
-            lists = None if self.balance.neutral else trade(tuning.model, self.split, self.balance, **how)
+            lists = None if self.balance.neutral else trade(tuning.model, split, self.balance, **how)
         users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
         document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
         more = {"weights": weights} if weights else {}

@@ -65,7 +65,8 @@ def updated(
             console.note(f"{added:,} of {log.n_interactions:,} interactions are new to the model.")
         if forget:
             model.forget(list(forget), progress=progress)
-            console.note(f"{len(set(forget)):,} users are forgotten.")
+            gone = len(set(forget))
+            console.note(f"{gone:,} {'users are' if gone > 1 else 'user is'} forgotten.")
     return model
 
 

@@ -104,6 +104,36 @@ class Strength:
         return wide if self.how == RAW else np.minimum(wide, cap(self.how))
 
 
+@dataclass(frozen=True, eq=False)
+class Fading:
+    """The share that is left of each interaction of a log, by its age.
+
+    Args:
+        log: The log.
+        shares: Users × items, in (0, 1] where the log has something.
+    """
+
+    log: Interactions
+    shares: sp.csr_array
+
+    @classmethod
+    def of(cls, log: Interactions, half_life: str) -> Fading:
+        """½ for every half-life that lies between an interaction and the last one.
+
+        Args:
+            log: A log with times.
+            half_life: Such as `90d`.
+        """
+        return cls(log, _shares(log, half_life))
+
+    def __call__(self, part: Interactions) -> Interactions:
+        """The log, or a part of it, with each weight times what is left of it; in its own split too."""
+        shares = self.shares[self.log.users.positions(part.users.ids)]
+        shares = shares[:, self.log.items.positions(part.items.ids)]
+        parts = part.parts and {name: _times(one, shares) for name, one in part.parts.items()}
+        return replace(part, matrix=_times(part.matrix, shares), parts=parts)
+
+
 def faded(log: Interactions, half_life: str) -> Interactions:
     """The log with each weight times ½ for every half-life that lies between it and the last interaction.
 
@@ -111,6 +141,11 @@ def faded(log: Interactions, half_life: str) -> Interactions:
         log: A log with times.
         half_life: Such as `90d`.
     """
+    return Fading.of(log, half_life)(log)
+
+
+def _shares(log: Interactions, half_life: str) -> sp.csr_array:
+    """What is left of each interaction."""
     length = seconds(half_life)
     if log.time is None:
         raise DataError(
@@ -126,14 +161,9 @@ def faded(log: Interactions, half_life: str) -> Interactions:
         )
     age = (last - log.time) / scale
     kept = np.maximum(np.exp2(-age / length), _FAINTEST).astype(np.float32)
-    matrix = sp.csr_array(
-        (log.matrix.data * kept, log.matrix.indices, log.matrix.indptr), shape=log.matrix.shape
-    )
-    return replace(log, matrix=matrix, parts=_of_parts(log, matrix))
+    return sp.csr_array((kept, log.matrix.indices, log.matrix.indptr), shape=log.matrix.shape)
 
 
-def _of_parts(log: Interactions, matrix: sp.csr_array) -> dict[str, sp.csr_array] | None:
-    """The parts of the log's own split with the weights of a matrix: a repeated pair has one of them."""
-    if log.parts is None:
-        return None
-    return {name: sp.csr_array(matrix.multiply(part.astype(bool))) for name, part in log.parts.items()}
+def _times(matrix: sp.csr_array, shares: sp.csr_array) -> sp.csr_array:
+    """Weights times shares, which are there wherever there are weights."""
+    return sp.csr_array(matrix.multiply(shares))
