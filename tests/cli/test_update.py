@@ -55,7 +55,7 @@ def test_update_then_forget(infrec: Infrec, files: Path) -> None:
         (["--update", "model", "late.csv", "--set", "reg=3"], "--set belongs to a fit from scratch"),
         (["--update", "model", "late.csv", "-m", "ease"], "--model belongs to a fit from scratch"),
         (["--update", "trained", "late.csv"], "bias-only is trained by epochs and cannot be updated"),
-        (["--update", "faded", "late.csv"], "fitted with --half-life 30d"),
+        (["--update", "faded", "late.csv"], "fitted with a half-life of 30d"),
         (
             ["--update", "model", "late.csv", "--half-life", "30d"],
             "--half-life belongs to a fit from scratch",

@@ -10,11 +10,9 @@ import typer
 
 from infrec.cli import console
 from infrec.cli.reading import Reading
-from infrec.errors import ConfigError
 from infrec.progress import Progress, Stopwatch
 
 if TYPE_CHECKING:
-    from infrec.data import Interactions
     from infrec.models import Recommender
 
 
@@ -56,7 +54,7 @@ def updated(
     with watch("load"):
         model = models.load(path)
         model.check_update()
-        log = None if data is None else _as_before(model, reading.load(data, progress))
+        log = None if data is None else reading.load(data, progress)
     before = model.log.n_interactions
     with watch("fit"):
         if log is not None:
@@ -68,16 +66,3 @@ def updated(
             gone = len(set(forget))
             console.note(f"{gone:,} {'users are' if gone > 1 else 'user is'} forgotten.")
     return model
-
-
-def _as_before(model: Recommender, log: Interactions) -> Interactions:
-    """The log with weights that count for what those did that the model was fitted on."""
-    from infrec.data.strength import Strength
-
-    if "half_life" in model.about:
-        raise ConfigError(
-            f"the model was fitted with --half-life {model.about['half_life']}, and the weights of what it "
-            "knows would have to fade further; fit it again on everything."
-        )
-    about = model.about.get("weights")
-    return log if about is None else Strength.read(about)(log)
