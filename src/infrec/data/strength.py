@@ -145,7 +145,7 @@ def faded(log: Interactions, half_life: str) -> Interactions:
 
 
 def _shares(log: Interactions, half_life: str) -> sp.csr_array:
-    """What is left of each interaction."""
+    """The share that is left of each interaction, in the order of the log."""
     length = seconds(half_life)
     if log.time is None:
         raise DataError(
