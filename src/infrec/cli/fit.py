@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infrec import machine
-from infrec.cli import cold_items, console, options, provenance
+from infrec.cli import console, options
 from infrec.cli.options import MODEL, Answer, option
-from infrec.cli.reading import Reading, reads_all
-from infrec.cli.strength import faded, note_dislikes, weighed
+from infrec.cli.reading import Reading, check_source, reading_of, reads_all
 from infrec.data.weights import StrengthOptions
+from infrec.errors import ConfigError
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -117,6 +118,7 @@ def fit(
         return _together(data, out, recommender, centres, processes, alone=alone)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
+    from infrec.data.strength import faded
     from infrec.data.unnamed import without_user_ids
 
     solver_open = recommender.selected.get("solver") == "auto"
@@ -128,17 +130,19 @@ def fit(
             log = log if strength.half_life is None else faded(log, strength.half_life)
             log = without_user_ids(log) if without_users else log
         with watch("fit"):
-            log, about = weighed(recommender, log, strength, reading, progress)
+            function, weights = options.choose_strength(recommender, log, strength, reading.weight, progress)
+            log = function(log)
             fitted = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
-            fitted = fitted.with_facts(**about)
+            facts = {"half_life": strength.half_life, "weights": weights}
+            fitted = fitted.with_facts(**{name: fact for name, fact in facts.items() if fact})
             if reading.new_items:
-                fitted = cold_items.with_new_items(fitted, features, seed, progress)
+                fitted = _with_new_items(fitted, features, seed, progress)
             sizes = (fitted.log.n_users, fitted.log.n_items, fitted.log.n_interactions)
             fitted = fitted.without_users() if without_users else fitted
         with watch("save"):
             fitted.save(out)
             console.saved(out)
-    note_dislikes(fitted)
+    options.note_dislikes(fitted)
     if solver_open and (why := fitted.about.get("why")):
         console.note(f"{fitted.about['solver']}: {why}.")
     document = {"dataset": data, "model": model, **options.fit_document(fitted, *sizes, watch.seconds)}
@@ -166,15 +170,31 @@ def _updated(
     scratch: dict[str, Any],
 ) -> Answer:
     """A saved model with more data, or without some users, saved in `out`."""
-    from infrec.cli import update
+    from infrec import models
 
-    update.check_usage(scratch)
+    if wrong := [name for name, value in scratch.items() if value]:
+        raise typer.BadParameter(
+            f"{wrong[0]} belongs to a fit from scratch, and --update keeps model and settings as they are; "
+            "leave one of them out."
+        )
     if data is None and not forget:
         raise typer.BadParameter("--update has nothing to do; give DATA to take in, or --forget USER.")
     console.check_out(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
-        model = update.updated(path, data, forget, choose_again, reading, watch, progress)
+        with watch("load"):
+            model = models.load(path)
+            model.check_update()
+            new = None if data is None else _as_before(model, reading.load(data, progress))
+        before = model.log.n_interactions
+        with watch("fit"):
+            if new is not None:
+                model.update(new, duplicates=reading.duplicates, choose_again=choose_again, progress=progress)
+                added = model.log.n_interactions - before
+                console.note(f"{added:,} of {new.n_interactions:,} interactions are new to the model.")
+            if forget:
+                model.forget(forget, progress=progress)
+                console.note(f"{len(set(forget)):,} users are forgotten.")
         with watch("save"):
             model.save(out)
             console.saved(out)
@@ -221,9 +241,9 @@ def _loaded(
     from infrec.data import Summary
 
     summary = Summary.load(centres)
-    reading = provenance.reading_of(centres, summary.about, reading, data)
+    reading = reading_of(centres, summary.about, reading, data)
     log = reading.load(data, progress)
-    provenance.check_source(centres, summary.about, summary.items, log, data)
+    check_source(centres, summary.about, summary.items, log, data)
     return log, summary, reading
 
 
@@ -285,3 +305,49 @@ def _answer(
             example = ["--user", str(log.users.ids[0]) if log.n_users else "ID"]
         words += "\n" + console.then(shlex.join(["infrec", "recommend", str(out), *example]))
     return document, words
+
+
+def _as_before(model: Recommender, log: Interactions) -> Interactions:
+    """The log with weights that count for what those did that the model was fitted on."""
+    from infrec.data.strength import Strength
+
+    if "half_life" in model.about:
+        raise ConfigError(
+            f"the model was fitted with --half-life {model.about['half_life']}, and the weights of what it "
+            "knows would have to fade further; fit it again on everything."
+        )
+    about = model.about.get("weights")
+    return log if about is None else Strength.read(about)(log)
+
+
+def _with_new_items(
+    model: Recommender, columns: Sequence[str] | None, seed: int, progress: Progress
+) -> Recommender:
+    """A fitted model with a place for the items of its log that nobody has, and a word about them.
+
+    Args:
+        model: The model.
+        columns: The columns of the table about items that place them; None: all that say something.
+        seed: Of the items that are held out whole to choose how far likeness reaches.
+        progress: Called while it works.
+    """
+    import numpy as np
+
+    from infrec.evaluation.cold_items import choose
+    from infrec.models.new_items import Features
+    from infrec.splits.new_items import with_items
+
+    log, known = model.log, np.flatnonzero(model.log.item_counts)
+    if len(known) == log.n_items:
+        console.note("somebody has each item of the table about items; there are no new ones.")
+        return model
+    features = Features(log.item_info, columns)
+    unfitted = model.with_settings()
+    settings = choose(unfitted, with_items(log, known), features, known, seed=seed, progress=progress)
+    placed = model.with_new_items(columns, settings)
+    facts = placed.about["new_items"]
+    console.note(
+        f"{facts['items']:,} items that nobody has are placed by {', '.join(facts['columns'])} "
+        f"({numbers.settings(settings.to_dict())}, chosen on others held out whole)."
+    )
+    return placed

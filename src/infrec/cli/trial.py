@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from infrec import machine
 from infrec.cli import console, options
-from infrec.cli.reading import Reading
-from infrec.cli.spelling import in_words_of_the_command_line, next_command
-from infrec.cli.strength import chosen, note_dislikes, weighed_split
+from infrec.cli.reading import Reading, in_words_of_the_command_line, next_command
 from infrec.data.weights import StrengthOptions
 from infrec.errors import InfrecError
 from infrec.models.balance import Balance
@@ -115,10 +113,13 @@ class Trial:
         weights: dict[str, Any] = {}
         with stages("fit"):
             if self.train is None:
-                function, weights = chosen(model, split, self.strength, self.reading, progress)
-                split = split if function is None else weighed_split(function, split)
+                function, weights = options.choose_strength(
+                    model, split, self.strength, self.reading.weight, progress
+                )
+                train, val, test = (function(part) for part in (split.train, split.val, split.test))
+                split = replace(split, train=train, val=val, test=test)
             tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
-            note_dislikes(tuning.model)
+            options.note_dislikes(tuning.model)
         with stages("evaluate"):
             how: dict[str, Any] = {"protocol": self.protocol, "sample_users": self.sample_users}
             how |= {"seed": self.seed, "progress": progress}
