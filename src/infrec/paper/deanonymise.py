@@ -24,8 +24,7 @@ from infrec.data import Interactions
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.noise import flip
-from infrec.paper.results import Results, pivot, point, series, value
-from infrec.paper.rows import Row, Rows
+from infrec.paper.results import Results, Row, Rows, pivot, point, series, value
 from infrec.paper.verdicts import Answer, Untestable, estimate, every, margin
 from infrec.progress import Progress, silent
 from infrec.randomness import generator

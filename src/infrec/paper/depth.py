@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from infrec.paper.cells import Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed
 from infrec.paper.published import METRICS
-from infrec.paper.results import Results, by_metric
-from infrec.paper.rows import Row, Rows
+from infrec.paper.results import Results, Row, Rows, by_metric
 from infrec.paper.verdicts import Answer, Untestable, every, margin, most
 from infrec.report.document import Figure, Panel, Point, Series, Table
 

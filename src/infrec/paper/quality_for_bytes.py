@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from infrec.paper.cells import DISTILLED, FULL, PUBLISHED_KIND, Cell, Data, pairs
 from infrec.paper.experiment import BEYOND, KNOWN_DATASETS, Experiment, Judged, Plan, claimed
 from infrec.paper.records import Record
-from infrec.paper.results import HR, MAIN_AND_ALL, Results, axis, point, series, value
-from infrec.paper.rows import Rows, data_of, rows_of
+from infrec.paper.results import HR, MAIN_AND_ALL, Results, Rows, axis, data_of, point, rows_of, series, value
 from infrec.paper.verdicts import Untestable, every, margin
 from infrec.report.document import Figure, Panel, Table, Value
 from infrec.report.numbers import label

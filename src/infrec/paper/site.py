@@ -9,10 +9,10 @@ from pathlib import Path
 
 from infrec import drafts, paper
 from infrec.errors import ArtifactError
-from infrec.paper import code, published
+from infrec.paper import published
 from infrec.paper.experiment import BEYOND, Experiment, Findings
 from infrec.paper.published import PAPER
-from infrec.paper.records import FILE
+from infrec.paper.records import FILE, makers
 from infrec.paper.results import AT_EDGE, Results
 from infrec.report import figures, html, markdown
 from infrec.report.document import (
@@ -180,7 +180,7 @@ def _footer(experiment: Experiment, results: Results) -> Iterator[str]:
     yield f"again: infrec reproduce {experiment.name}"
     if records := results.records:
         yield f"measured on {', '.join(sorted({record['device'] for record in records}))}"
-        yield f"by {', '.join(code.makers(records))}"
+        yield f"by {', '.join(makers(records))}"
         if finished := max(record.get("finished", "") for record in records):
             yield f"last {finished}"
         if versions := records[-1]["versions"]:
