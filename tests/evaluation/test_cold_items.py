@@ -10,9 +10,9 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.evaluation.cold_items import evaluate_cold_items
+from infrec.evaluation.coldness import evaluate_cold_items
 from infrec.models import EASE
-from infrec.splits.new_items import hold_out_items
+from infrec.splits.holdout import hold_out_items
 
 
 @pytest.fixture(scope="module")

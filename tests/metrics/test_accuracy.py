@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from infrec.errors import ConfigError
 from infrec.metrics import hits, inverse_propensity, ranking_metrics, top_k, truncated_recall
-from infrec.metrics.accuracy import ndcg, recall, truncated_ndcg
+from infrec.metrics.ranking import ndcg, recall, truncated_ndcg
 
 # Three users over six items, lists of two. User 0: items 1, 2, 3 held out, list (1, 5): a hit at rank 1.
 # User 1: item 0 held out, list (4, 0): a hit at rank 2. User 2: nothing held out.

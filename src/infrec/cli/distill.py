@@ -379,8 +379,8 @@ def _document(work: _Work, summary: Summary, previous: Path | None, search: bool
 
 def _show(summary: Summary, work: _Work, data: str) -> None:
     """Print the summary for a person; `data` is the command line's words for reading it again."""
-    from infrec.report import terminal
     from infrec.report.card import fidelity_table
+    from infrec.report.text import rich_table
 
     about = summary.about
     kind = "interactions" if summary.discrete else "weighted interactions"
@@ -396,6 +396,6 @@ def _show(summary: Summary, work: _Work, data: str) -> None:
             f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
         )
     if work.card is not None:
-        console.out().print(terminal.table(fidelity_table(work.card)))
+        console.out().print(rich_table(fidelity_table(work.card)))
         console.say(f"Card: [bold]{console.plain(work.page)}[/]")
     console.say(console.then(f"infrec evaluate {data} --train-on {work.out}"))

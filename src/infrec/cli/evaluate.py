@@ -292,10 +292,8 @@ def _over_both(path: str | None, summary: Summary, split: Split, seed: int) -> t
 def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> None:
     """The numbers of one or several models as a table; below it, why one could not run."""
     from infrec.evaluation.comparison import ModelRecord
-    from infrec.report import terminal
-    from infrec.report.comparison import table
-    from infrec.report.trade import headline
-    from infrec.report.trade import table as trade_table
+    from infrec.report.comparison import table, trade_headline, trade_table
+    from infrec.report.text import rich_table
 
     columns = ("metrics", "intervals", "selected", "seconds")
     records = [
@@ -303,7 +301,7 @@ def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> No
         for document in documents
     ]
     if any(record.metrics for record in records):
-        console.out().print(terminal.table(table(records, _caption(log, trial))))
+        console.out().print(rich_table(table(records, _caption(log, trial))))
     for document in documents:
         if "error" in document:
             name, why = numbers.label(document["model"]), console.plain(document["error"]["message"])
@@ -313,8 +311,8 @@ def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> No
             spent = numbers.seconds(search["spent"])
             console.note(f"{document['model']}: {search['tried']} of {search['of']} candidates in {spent}")
     for one in _trades(documents):
-        console.say(f"\n{headline(one)}")
-        console.out().print(terminal.table(trade_table(one)))
+        console.say(f"\n{trade_headline(one)}")
+        console.out().print(rich_table(trade_table(one)))
     every = (one for document in documents for one in document.get("candidates", ()))
     for candidate in (one for one in every if one["error"]):
         console.note(f"skipped {numbers.settings(candidate['settings'])}: {candidate['error']}")
@@ -355,11 +353,12 @@ def _write_report(path: Path, documents: list[dict[str, Any]], data: str, about:
         data: The name of the data.
         about: The data, the split and the protocol in a sentence.
     """
-    from infrec.report import html, trade
+    from infrec.report import html
+    from infrec.report.comparison import trade_document
 
     if found := _trades(documents):
         facts = {"device": machine.device(), "infrec": str(machine.versions()["infrec"])}
-        drafts.write_text(path, html.render(trade.document(found, data, about, facts)))
+        drafts.write_text(path, html.render(trade_document(found, data, about, facts)))
         console.saved(path)
 
 
@@ -373,7 +372,7 @@ def _cold_items(
     progress: Progress,
 ) -> Answer:
     """The document of each model, and a table for each."""
-    from infrec.evaluation.cold_items import evaluate_cold_items
+    from infrec.evaluation.coldness import evaluate_cold_items
 
     documents = []
     for model in models:
@@ -386,8 +385,8 @@ def _cold_items(
 
 def _show_cold_items(documents: Sequence[dict[str, Any]]) -> None:
     """How each model places the items held out, beside content alone, popularity and chance."""
-    from infrec.report import terminal
     from infrec.report.document import Table, Value
+    from infrec.report.text import rich_table
 
     for document in documents:
         record, model = document["cold_items"], document["model"]
@@ -399,4 +398,4 @@ def _show_cold_items(documents: Sequence[dict[str, Any]]) -> None:
             f"{record['users']:,} users who have some; placed by {', '.join(record['features'])} "
             f"({numbers.settings(record['selected'])})"
         )
-        console.out().print(terminal.table(Table(caption, head, rows)))
+        console.out().print(rich_table(Table(caption, head, rows)))

@@ -333,9 +333,9 @@ def _with_new_items(
     """
     import numpy as np
 
-    from infrec.evaluation.cold_items import choose
+    from infrec.evaluation.coldness import choose_features
     from infrec.models.new_items import Features
-    from infrec.splits.new_items import with_items
+    from infrec.splits.holdout import with_items
 
     log, known = model.log, np.flatnonzero(model.log.item_counts)
     if len(known) == log.n_items:
@@ -343,7 +343,9 @@ def _with_new_items(
         return model
     features = Features(log.item_info, columns)
     unfitted = model.with_settings()
-    settings = choose(unfitted, with_items(log, known), features, known, seed=seed, progress=progress)
+    settings = choose_features(
+        unfitted, with_items(log, known), features, known, seed=seed, progress=progress
+    )
     placed = model.with_new_items(columns, settings)
     facts = placed.about["new_items"]
     console.note(

@@ -155,7 +155,7 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
     from infrec.paper import site
     from infrec.paper.records import SOURCE, Outdated, fingerprints
     from infrec.paper.results import Results
-    from infrec.report import terminal
+    from infrec.report.text import rich_claim, rich_table
 
     place = root if what == "all" else root / what
     pages = site.build(root, None if what == "all" else [what])
@@ -192,9 +192,9 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
 
     def show() -> None:
         for table in tables if len(begun) == 1 else []:
-            console.out().print(terminal.table(table))
+            console.out().print(rich_table(table))
         for claim in claims:
-            console.say(terminal.claim(claim))
+            console.say(rich_claim(claim))
         console.say(f"The report: [bold]{console.plain(page)}[/]")
         if quick:
             console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")

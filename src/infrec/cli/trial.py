@@ -73,7 +73,7 @@ class Trial:
 
         Memory of all is checked before the first is fitted.
         """
-        from infrec.evaluation.checks import check_memory
+        from infrec.evaluation.evaluate import check_memory
 
         n = self.split.train.n_users
         check_memory(self.split, min(n, self.sample_users or n))

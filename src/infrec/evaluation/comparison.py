@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from infrec import machine
+from infrec.evaluation.coldness import by_user_coldness
 from infrec.evaluation.evaluate import Evaluation, compare, evaluate
 from infrec.evaluation.fidelity import versions
-from infrec.evaluation.strata import by_user_coldness
 from infrec.metrics.intervals import Interval
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.splits import holdout

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
 from infrec.errors import ConfigError
 from infrec.paper.experiment import Experiment
-
-if TYPE_CHECKING:
-    from infrec.paper.experiment import Experiment
 
 _FILES = {
     "table1": "table1",

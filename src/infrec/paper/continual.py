@@ -15,7 +15,7 @@ from infrec.paper.published import METRICS
 from infrec.paper.records import Record
 from infrec.paper.results import HR, Results, Rows, axis, by_metric, parts, point, series, value
 from infrec.paper.verdicts import Estimate, Untestable, every, margin
-from infrec.privacy.roc import rate
+from infrec.privacy.membership import rate
 from infrec.report.document import Figure, Panel, Series, Table, Value
 from infrec.report.numbers import label, listed
 

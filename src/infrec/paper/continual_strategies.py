@@ -285,6 +285,7 @@ class Walk:
         self.state = State(memory, **facts)
 
 
+# ---- a log in periods: ML-1M known by its data, its times from a file of their own, rows together ---------
 TIMES = "ml-1m-times.parquet"
 ML_1M_SIZES = (6040, 3706, 1_000_209)  # users, items, ratings
 ML_1M_ITEMS = "2da11f7b9acef76ac578b2371e51b156a57ba8cc7d200a5750b59a88c2b281b9"

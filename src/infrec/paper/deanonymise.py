@@ -90,7 +90,7 @@ def copy_of(log: Interactions, level: Level, *, seed: int) -> sp.csr_array:
 
     Of everybody at least one item is known and, unless everything is, one is not (where there are two).
     """
-    from infrec.privacy.groups import parted
+    from infrec.privacy.matching import parted
 
     n = log.user_counts
     known = np.round(level.reveal * n).astype(np.int64)
@@ -143,7 +143,7 @@ def predicted(log: Interactions, released: Interactions, level: Level, *, seed: 
 
 def line(model: str, shares: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Means over users in percent; of those that are yes or no, with Clopper–Pearson intervals."""
-    from infrec.privacy.roc import rate
+    from infrec.privacy.membership import rate
 
     metrics, intervals = {}, {}
     for metric, values in shares.items():

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search.criterion import Candidate
-    from infrec.splits import Split
 
 COLDNESS_BINS = 5
 ASIDE = 0.1  # of the users: the control of attacks

@@ -2,6 +2,10 @@
 
 A process that dies while appending leaves a line that is no JSON: it counts as not written. A claim is a file
 locked with flock, so it goes with its process however that ends, and two runners never do the same cell.
+
+A record keeps its makers: device, libraries, and the code, with a hash of every room that can change a
+number. Later it can be said which records other code has made than there is now, and in which rooms it
+differs. What only shows numbers (`report`, `serve`, `cli`, pages of experiments) has no part.
 """
 
 from __future__ import annotations
@@ -165,6 +169,7 @@ def groups(evaluation: Evaluation) -> dict[str, list[float]]:
     return {name: (np.bincount(place, own, minlength=count) / sizes).tolist() for name, own in values.items()}
 
 
+# ---- the makers of records --------------------------------------------------------------------------------
 LIBRARIES = ("infrec", "jax", "jaxlib", "optax", "numpy", "scipy")
 SOURCE = Path(__file__).parents[1]
 GROUND = "ground floor"

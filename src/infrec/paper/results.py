@@ -157,6 +157,7 @@ def axis(metric: str) -> str:
     return metric if metric == "AUC" else f"{metric} (%)"
 
 
+# ---- rows, one for each thing that was measured and each metric, over all seeds ---------------------------
 @dataclass(frozen=True)
 class Row:
     """value: the mean over seeds. low, high: the 95 % interval over users, also a mean over seeds.

@@ -1,10 +1,12 @@
 """From what a person asked for to a grid of cells; and runs those that have no record yet.
 
-Cells run in this process, in several of this machine, or on a cluster, another `Executor`: an
-existing one of Ray, or a small one started here.
+Cells run in this process, in several of this machine, or on a Ray cluster, an existing one or a small one
+started here; each is an `Executor`.
 
 Everything that survives is in the records' directory, so a run that was killed, a second run and a run beside
 this one all just go on: a cell with a record is done, a cell that another process has claimed is left to it.
+A worker of a cluster does what a process of this machine does (`perform`). One that dies takes its claim with
+it, and its cell is given out again, until it was begun `ATTEMPTS` times.
 """
 
 from __future__ import annotations

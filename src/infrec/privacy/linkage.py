@@ -23,9 +23,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data.interactions import canonical
-from infrec.privacy.groups import Groups, nearest, parted
-from infrec.privacy.matching import Matches, match
-from infrec.privacy.roc import Rate, rate
+from infrec.privacy.matching import Groups, Matches, match, nearest, parted
+from infrec.privacy.membership import Rate, rate
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 

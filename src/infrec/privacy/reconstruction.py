@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from infrec.privacy.groups import AT_ONCE, Groups, parted
-from infrec.privacy.roc import Rate, rate
+from infrec.privacy.matching import AT_ONCE, Groups, parted
+from infrec.privacy.membership import Rate, rate
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 

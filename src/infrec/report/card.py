@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from infrec import drafts
 from infrec.artifacts import CARD
-from infrec.evaluation.distributions import Curve, Which
-from infrec.evaluation.fidelity import Card, Fidelity
+from infrec.evaluation.fidelity import Card, Curve, Fidelity, Which
 from infrec.report import audit as audits
-from infrec.report import dots, html
+from infrec.report import html
 from infrec.report.document import (
     Block,
     Cell,
     Document,
+    Dot,
     Figure,
     Fold,
     Matrix,
@@ -30,8 +30,8 @@ from infrec.report.document import (
     Text,
     Tiles,
     Value,
+    dot_figure,
 )
-from infrec.report.dots import Dot
 from infrec.report.numbers import MEANING, facts, label, number, percent, seconds, settings, size
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def fidelity(card: Card) -> Figure:
         for at, one in enumerate(card.fidelity)
     ]
     series = [names[data] for data in DRAWN]
-    return dots.figure("fidelity", FIDELITY_CAPTION, points, series, METRICS, fidelity_table(card))
+    return dot_figure("fidelity", FIDELITY_CAPTION, points, series, METRICS, fidelity_table(card))
 
 
 def fidelity_table(card: Card) -> Table:
