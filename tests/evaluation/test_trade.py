@@ -8,7 +8,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.evaluation import evaluate
-from infrec.evaluation.trade import Trade, trade
+from infrec.evaluation.comparison import Trade, trade
 from infrec.metrics import ranking_metrics
 from infrec.models import InfiniteAE
 from infrec.models.balance import Balance

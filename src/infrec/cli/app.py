@@ -155,9 +155,8 @@ data_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-data_app.command("list", cls=Command)(answers(datasets.list_))
-for command in (datasets.stats, datasets.download, datasets.generate, datasets.prepare):
-    data_app.command(cls=Command)(answers(command))
+for name, command in datasets.COMMANDS.items():
+    data_app.command(name, cls=Command)(answers(command))
 app.add_typer(data_app, name="datasets")
 
 

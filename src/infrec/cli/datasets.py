@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -225,3 +226,12 @@ def _show_stats(document: dict[str, Any]) -> None:
             dropped
         )
     console.table(rows.items())
+
+
+COMMANDS: dict[str, Callable[..., Answer]] = {
+    "list": list_,
+    "stats": stats,
+    "download": download,
+    "generate": generate,
+    "prepare": prepare,
+}

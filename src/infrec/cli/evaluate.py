@@ -22,7 +22,7 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
-    from infrec.evaluation.trade import Trade
+    from infrec.evaluation.comparison import Trade
     from infrec.models import Recommender
     from infrec.splits import Split
 
@@ -335,7 +335,7 @@ def _caption(log: Interactions, trial: Trial) -> str:
 # ---- lists that are not all alike, and items held out whole ------------------------------------------------
 def _trades(documents: list[dict[str, Any]]) -> list[Trade]:
     """The trades in the documents of models; one that could not run has none."""
-    from infrec.evaluation.trade import Step, Trade
+    from infrec.evaluation.comparison import Step, Trade
 
     return [
         Trade(**{**each["trade"], "steps": tuple(Step(**step) for step in each["trade"]["steps"])})

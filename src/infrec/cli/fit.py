@@ -118,17 +118,14 @@ def fit(
         return _together(data, out, recommender, centres, processes, alone=alone)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
-    from infrec.data.strength import faded
-    from infrec.data.unnamed import without_user_ids
-
     solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            log, summary, reading = _loaded(data, centres, reading, progress)
-            log = log if strength.half_life is None else faded(log, strength.half_life)
-            log = without_user_ids(log) if without_users else log
+            log, summary, reading = _loaded(
+                data, centres, reading, strength.half_life, without_users, progress
+            )
         with watch("fit"):
             function, weights = options.choose_strength(recommender, log, strength, reading.weight, progress)
             log = function(log)
@@ -233,18 +230,26 @@ def _together(
 
 
 def _loaded(
-    data: str, centres: str | None, reading: Reading, progress: Progress
+    data: str,
+    centres: str | None,
+    reading: Reading,
+    half_life: str | None,
+    without_users: bool,
+    progress: Progress,
 ) -> tuple[Interactions, Summary | None, Reading]:
     """The log, the summary whose users are the centres, and the options with which its log was read."""
-    if centres is None:
-        return reading.load(data, progress), None, reading
     from infrec.data import Summary
+    from infrec.data.strength import faded
+    from infrec.data.unnamed import without_user_ids
 
-    summary = Summary.load(centres)
-    reading = reading_of(centres, summary.about, reading, data)
+    summary = None if centres is None else Summary.load(centres)
+    if summary is not None:
+        reading = reading_of(centres, summary.about, reading, data)
     log = reading.load(data, progress)
-    check_source(centres, summary.about, summary.items, log, data)
-    return log, summary, reading
+    if summary is not None:
+        check_source(centres, summary.about, summary.items, log, data)
+    log = log if half_life is None else faded(log, half_life)
+    return without_user_ids(log) if without_users else log, summary, reading
 
 
 def _fitted(

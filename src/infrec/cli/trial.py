@@ -106,7 +106,7 @@ class Trial:
     def measured(self, model: Recommender, progress: Progress) -> dict[str, Any]:
         """The document of one model, fitted and measured."""
         from infrec.evaluation import evaluate
-        from infrec.evaluation.trade import trade
+        from infrec.evaluation.comparison import trade
 
         stages = Stopwatch(dict(self.load))
         split = self.split

@@ -124,7 +124,7 @@ def matched(
 def predicted(log: Interactions, released: Interactions, level: Level, *, seed: int) -> list[dict[str, Any]]:
     """A release of synthetic users: can the missing items of each real one be named, all of them?"""
     from infrec.models import InfiniteAE
-    from infrec.privacy.reconstruction import hits
+    from infrec.privacy.linkage import hits
 
     log = log.select_users(np.flatnonzero(log.user_counts >= 2))
     given = copy_of(log, level, seed=seed)

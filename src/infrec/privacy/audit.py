@@ -8,10 +8,9 @@ from typing import Any
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.privacy.linkage import Linkage, Neighbours, linkage
+from infrec.privacy.linkage import Linkage, Neighbours, Reconstruction, linkage, reconstruction
 from infrec.privacy.matching import Groups
 from infrec.privacy.membership import FALSE_POSITIVES, Membership, Rate, membership, strongest
-from infrec.privacy.reconstruction import Reconstruction, reconstruction
 from infrec.privacy.released import Released
 from infrec.progress import Progress, Stopwatch, silent
 

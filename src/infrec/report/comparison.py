@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from infrec.evaluation.comparison import Comparison, Example, ModelRecord
+from infrec.evaluation.comparison import Comparison, Example, ModelRecord, Step, Trade
 from infrec.evaluation.fidelity import Card
-from infrec.evaluation.trade import Step, Trade
 from infrec.report import card as cards
 from infrec.report.document import (
     Block,
