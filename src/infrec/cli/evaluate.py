@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -377,7 +378,7 @@ def _cold_items(
     documents = []
     for model in models:
         found = evaluate_cold_items(model, log, share, columns=columns, seed=seed, progress=progress)
-        record = found.as_dict()
+        record = asdict(found)
         documents.append({"dataset": data, "model": record.pop("model"), "cold_items": record})
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(_show_cold_items, documents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from infrec import machine
@@ -125,11 +125,33 @@ class Trial:
             how |= {"seed": self.seed, "progress": progress}
             result = evaluate(tuning.model, split, **how)
             lists = None if self.balance.neutral else trade(tuning.model, self.split, self.balance, **how)
-        users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
-        document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
         more = {"weights": weights} if weights else {}
-        more |= {} if lists is None else {"trade": lists.as_dict()}
-        return self._facts(model) | document | more
+        more |= {} if lists is None else {"trade": asdict(lists)}
+        return self._facts(model) | self._figures(tuning, result, stages) | more
+
+    def _figures(self, tuning: Tuned[Recommender], result: Evaluation, watch: Stopwatch) -> dict[str, Any]:
+        """Figures of one model, and the candidates that were tried."""
+        document: dict[str, Any] = {
+            "selected": dict(tuning.selected),
+            "about": dict(tuning.model.about),
+            "users": {"measured": result.n_users, "of": result.population, "judged": self.judged},
+            "metrics": dict(result.metrics),
+            "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
+            "seconds": {**watch.seconds, "total": console.elapsed()},
+            "peak_rss_mb": machine.peak_rss_mb(),
+            "device": machine.device(),
+            "candidates": options.candidates(tuning.candidates),
+        }
+        if self.search.seconds is not None:
+            document["search"] = {
+                "seconds": self.search.seconds,
+                "spent": tuning.seconds,
+                "seed": self.seed,
+                "tried": sum(one.score is not None or bool(one.dropped) for one in tuning.candidates),
+                "of": tuning.size,
+                "criterion": tuning.criterion,
+            }
+        return document
 
     def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
         known = isinstance(failure, InfrecError)
@@ -185,35 +207,3 @@ def fit_for(
     return tune(
         model, data, space=space, context=context, seconds=search.seconds, seed=seed, progress=progress
     )
-
-
-def _document(
-    tuning: Tuned[Recommender],
-    result: Evaluation,
-    users: Mapping[str, int],
-    watch: Stopwatch,
-    search: float | None,
-    seed: int,
-) -> dict[str, Any]:
-    """Figures of one model, and the candidates that were tried."""
-    document: dict[str, Any] = {
-        "selected": dict(tuning.selected),
-        "about": dict(tuning.model.about),
-        "users": dict(users),
-        "metrics": dict(result.metrics),
-        "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
-        "seconds": {**watch.seconds, "total": console.elapsed()},
-        "peak_rss_mb": machine.peak_rss_mb(),
-        "device": machine.device(),
-        "candidates": options.candidates(tuning.candidates),
-    }
-    if search is not None:
-        document["search"] = {
-            "seconds": search,
-            "spent": tuning.seconds,
-            "seed": seed,
-            "tried": sum(one.score is not None or bool(one.dropped) for one in tuning.candidates),
-            "of": tuning.size,
-            "criterion": tuning.criterion,
-        }
-    return document

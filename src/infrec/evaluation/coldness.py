@@ -8,9 +8,9 @@ they stand among the known ones depends on both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,10 +143,6 @@ class ColdItems:
     features: tuple[str, ...]
     selected: Mapping[str, float]
     metrics: Mapping[str, Mapping[str, float]]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The record as JSON can hold it."""
-        return asdict(self)
 
 
 def evaluate_cold_items(

@@ -313,10 +313,6 @@ class Trade:
     users: int
     steps: tuple[Step, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """The trade as JSON can hold it."""
-        return asdict(self)
-
 
 def trade(
     model: Recommender,

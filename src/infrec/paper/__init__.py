@@ -25,8 +25,8 @@ _FILES = {
     "leakage": "leakage",
     "continual": "continual",
     "continual-periods": "continual",
-    "bytes": "quality_for_bytes",
-    "transfer": "transfer",
+    "bytes": "weighted",
+    "transfer": "weighted",
 }
 NAMES = tuple(_FILES)
 

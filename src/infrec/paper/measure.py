@@ -27,7 +27,7 @@ from infrec.paper import continual_strategies, deanonymise
 from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
 from infrec.paper.noise import flip
 from infrec.paper.records import LOOK, SPLIT_SEED, Record, figures, groups, plain, stamp
-from infrec.paper.transfer import PEERS, Peer
+from infrec.paper.weighted import PEERS, Peer
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.randomness import generator
 from infrec.splits import Split, hide, holdout, set_aside

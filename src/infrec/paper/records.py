@@ -178,7 +178,7 @@ ROOMS = ("data", "splits", "metrics", "kernels", "search", "models", "samplers",
 # The files of `paper` that measure; the others only name cells or show what was measured.
 MEASURING = (
     "measure.py",
-    "transfer.py",
+    "weighted.py",
     "noise.py",
     "deanonymise.py",
     "continual_strategies.py",
