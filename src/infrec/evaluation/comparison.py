@@ -15,13 +15,12 @@ import numpy as np
 from infrec import machine, metrics
 from infrec.errors import ConfigError
 from infrec.evaluation.coldness import by_user_coldness
-from infrec.evaluation.evaluate import Evaluation, compare, evaluate
+from infrec.evaluation.evaluate import Evaluation, compare, drawn_users, evaluate
 from infrec.evaluation.fidelity import versions
 from infrec.metrics.intervals import Interval, intervals_of
 from infrec.models.balance import Balance
 from infrec.models.reranking import Reranker
 from infrec.progress import Progress, Stopwatch, silent
-from infrec.randomness import generator
 from infrec.splits import holdout
 
 if TYPE_CHECKING:
@@ -339,11 +338,11 @@ def trade(
     """
     if balance.neutral:
         raise ConfigError("diversity and popularity are 0; expected a wish, such as diversity=0.3.")
-    users = np.arange(split.train.n_users)
+    users: NDArray[np.intp] = np.arange(split.train.n_users)
     if protocol == "graph":
         users = np.flatnonzero(split.test.user_counts)
     if sample_users is not None and sample_users < len(users):
-        users = np.sort(generator(seed, "evaluated users").choice(users, sample_users, replace=False))
+        users = drawn_users(users, sample_users, seed)
     k, both = metrics.LENGTHS[protocol][0], (balance.diversity, balance.popularity)
     wishes = [Balance(*(round(share * wish, 6) + 0.0 for wish in both)) for share in SHARES]
     tallies = [_Tally(split, protocol, k) for _ in wishes]

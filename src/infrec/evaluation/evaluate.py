@@ -117,7 +117,7 @@ def evaluate(
         sample_users: Measure on so many users, drawn at random; intervals are those of the sample.
         progress: Called with how many users are done.
     """
-    people = None
+    people: NDArray[np.intp] | None = None
     if not isinstance(split, Split):
         log = getattr(model, "log", None)
         if not isinstance(log, Interactions):
@@ -140,14 +140,12 @@ def evaluate(
         people = np.flatnonzero(split.test.user_counts)
     check_model(model, split)
     able = split.train.n_users if people is None else len(people)
-    sampled = sample_users is not None and sample_users < able
-    if sampled:
-        drawn = np.sort(generator(seed, "evaluated users").choice(able, sample_users, replace=False))
-        people = drawn if people is None else people[drawn]
+    if sample_users is not None and sample_users < able:
+        people = drawn_users(np.arange(able) if people is None else people, sample_users, seed)
     lengths = tuple(dict.fromkeys(k))
     n = split.train.n_users if people is None else len(people)
     check_memory(split, n)
-    name = split.name + (f", {n:,} of {able:,} users (seed {seed})" if sampled else "")
+    name = split.name + (f", {n:,} of {able:,} users (seed {seed})" if n < able else "")
     tally = Tally(split, name, people, protocol, lengths, seed)
     step = batch or max(16, BATCH_BYTES // (4 * split.train.n_items))
     for start in range(0, n, step):
@@ -160,6 +158,17 @@ def evaluate(
     logger.info("evaluated on %d users (%s, %s)", n, tally.name, protocol)
     result = Evaluation(**tally.figures())
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
+
+
+def drawn_users(users: NDArray[np.intp], count: int, seed: int) -> NDArray[np.intp]:
+    """So many of the users, drawn at random: the same for everything that is measured with a seed.
+
+    Args:
+        users: Rows of the users.
+        count: How many are drawn.
+        seed: Seed of the draw.
+    """
+    return np.sort(generator(seed, "evaluated users").choice(users, count, replace=False))
 
 
 @dataclass(frozen=True)
