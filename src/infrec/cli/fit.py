@@ -123,9 +123,7 @@ def fit(
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            log, summary, reading = _loaded(
-                data, centres, reading, strength.half_life, without_users, progress
-            )
+            log, summary, reading = _loaded(data, centres, reading, strength, without_users, progress)
         with watch("fit"):
             function, weights = options.choose_strength(recommender, log, strength, reading.weight, progress)
             log = function(log)
@@ -233,7 +231,7 @@ def _loaded(
     data: str,
     centres: str | None,
     reading: Reading,
-    half_life: str | None,
+    strength: StrengthOptions,
     without_users: bool,
     progress: Progress,
 ) -> tuple[Interactions, Summary | None, Reading]:
@@ -248,7 +246,7 @@ def _loaded(
     log = reading.load(data, progress)
     if summary is not None:
         check_source(centres, summary.about, summary.items, log, data)
-    log = log if half_life is None else faded(log, half_life)
+    log = log if strength.half_life is None else faded(log, strength.half_life)
     return without_user_ids(log) if without_users else log, summary, reading
 
 
