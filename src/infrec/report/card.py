@@ -89,8 +89,9 @@ def document(card: Card) -> Document:
     return Document(f"infrec: {heading}", heading, parts, footer=f"Made by infrec. {facts(card.facts)}")
 
 
-def headline(card: Card, metric: str = "HR@10") -> str:
+def headline(card: Card) -> str:
     """The result in a sentence or two, for the first model that was measured."""
+    metric = METRICS[0]
     first = {one.data: one for one in card.fidelity if one.model == card.fidelity[0].model}
     kind = "interactions" if card.discrete else "weighted interactions"
     if "summary" not in first or "full" not in first or metric not in first["summary"].share:
