@@ -24,8 +24,7 @@ import numpy as np
 from infrec.data import datasets
 from infrec.evaluation import Evaluation, compare, evaluate
 from infrec.machine import cores
-from infrec.metrics.accuracy import truncated_ndcg
-from infrec.metrics.ranking import hits, top_k
+from infrec.metrics.ranking import hits, top_k, truncated_ndcg
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.search.ladder import climb

@@ -16,8 +16,7 @@ from infrec.errors import ArtifactError, ConfigError, MemoryBudgetError, SolveEr
 from infrec.kernels import devices, gram, resident
 from infrec.kernels.ntk import NTK
 from infrec.kernels.ridge import ItemRidge
-from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
-from infrec.metrics.ranking import hits, top_k
+from infrec.metrics.ranking import hits, top_k, truncated_ndcg, truncated_recall
 from infrec.models import InfiniteAE, InfiniteAEPlus, load, two_sides
 from infrec.models.base import Recommender
 from infrec.models.infinite_ae_plus import LADDERS

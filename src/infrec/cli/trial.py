@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from infrec import machine
 from infrec.cli import console, options
-from infrec.cli.reading import Reading
-from infrec.cli.spelling import in_words_of_the_command_line, next_command
-from infrec.cli.strength import chosen, note_dislikes, weighed_split
+from infrec.cli.reading import Reading, in_words_of_the_command_line, next_command
 from infrec.data.weights import StrengthOptions
 from infrec.errors import InfrecError
 from infrec.models.balance import Balance
@@ -19,7 +17,7 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
-    from infrec.data.strength import Fading
+    from infrec.data.strength import Fading, Strength
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
@@ -77,7 +75,7 @@ class Trial:
 
         Memory of all is checked before the first is fitted.
         """
-        from infrec.evaluation.checks import check_memory
+        from infrec.evaluation.evaluate import check_memory
 
         n = self.split.train.n_users
         check_memory(self.split, min(n, self.sample_users or n))
@@ -110,28 +108,52 @@ class Trial:
     def measured(self, model: Recommender, progress: Progress) -> dict[str, Any]:
         """The document of one model, fitted and measured."""
         from infrec.evaluation import evaluate
-        from infrec.evaluation.trade import trade
+        from infrec.evaluation.comparison import trade
 
         stages = Stopwatch(dict(self.load))
         split = self.split
         weights: dict[str, Any] = {}
         with stages("fit"):
             if self.train is None:
-                function, weights = chosen(model, split, self.strength, self.reading, progress)
-                split = split if function is None else weighed_split(function, split)
-            split = split if self.fading is None else weighed_split(self.fading, split)
+                function, weights = options.choose_strength(
+                    model, split, self.strength, self.reading.weight, progress
+                )
+                split = _weighed(split, function)
+            split = split if self.fading is None else _weighed(split, self.fading)
             tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
-            note_dislikes(tuning.model)
+            options.note_dislikes(tuning.model)
         with stages("evaluate"):
             how: dict[str, Any] = {"protocol": self.protocol, "sample_users": self.sample_users}
             how |= {"seed": self.seed, "progress": progress}
             result = evaluate(tuning.model, split, **how)
             lists = None if self.balance.neutral else trade(tuning.model, split, self.balance, **how)
-        users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
-        document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
         more = {"weights": weights} if weights else {}
-        more |= {} if lists is None else {"trade": lists.as_dict()}
-        return self._facts(model) | document | more
+        more |= {} if lists is None else {"trade": asdict(lists)}
+        return self._facts(model) | self._figures(tuning, result, stages) | more
+
+    def _figures(self, tuning: Tuned[Recommender], result: Evaluation, watch: Stopwatch) -> dict[str, Any]:
+        """Figures of one model, and the candidates that were tried."""
+        document: dict[str, Any] = {
+            "selected": dict(tuning.selected),
+            "about": dict(tuning.model.about),
+            "users": {"measured": result.n_users, "of": result.population, "judged": self.judged},
+            "metrics": dict(result.metrics),
+            "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
+            "seconds": {**watch.seconds, "total": console.elapsed()},
+            "peak_rss_mb": machine.peak_rss_mb(),
+            "device": machine.device(),
+            "candidates": options.candidates(tuning.candidates),
+        }
+        if self.search.seconds is not None:
+            document["search"] = {
+                "seconds": self.search.seconds,
+                "spent": tuning.seconds,
+                "seed": self.seed,
+                "tried": sum(one.score is not None or bool(one.dropped) for one in tuning.candidates),
+                "of": tuning.size,
+                "criterion": tuning.criterion,
+            }
+        return document
 
     def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
         known = isinstance(failure, InfrecError)
@@ -142,6 +164,12 @@ class Trial:
         trained = {} if self.train_on is None else {"train_on": self.train_on}
         facts = {"dataset": self.data, "model": model.name, "protocol": self.protocol}
         return {**facts, "split": self.split.name, **trained}
+
+
+def _weighed(split: Split, function: Strength | Fading) -> Split:
+    """The split with weights that count for what a function of weights, or of ages, says."""
+    train, val, test = (function(part) for part in (split.train, split.val, split.test))
+    return replace(split, train=train, val=val, test=test)
 
 
 def _line(document: dict[str, Any]) -> str:
@@ -187,35 +215,3 @@ def fit_for(
     return tune(
         model, data, space=space, context=context, seconds=search.seconds, seed=seed, progress=progress
     )
-
-
-def _document(
-    tuning: Tuned[Recommender],
-    result: Evaluation,
-    users: Mapping[str, int],
-    watch: Stopwatch,
-    search: float | None,
-    seed: int,
-) -> dict[str, Any]:
-    """Figures of one model, and the candidates that were tried."""
-    document: dict[str, Any] = {
-        "selected": dict(tuning.selected),
-        "about": dict(tuning.model.about),
-        "users": dict(users),
-        "metrics": dict(result.metrics),
-        "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
-        "seconds": {**watch.seconds, "total": console.elapsed()},
-        "peak_rss_mb": machine.peak_rss_mb(),
-        "device": machine.device(),
-        "candidates": options.candidates(tuning.candidates),
-    }
-    if search is not None:
-        document["search"] = {
-            "seconds": search,
-            "spent": tuning.seconds,
-            "seed": seed,
-            "tried": sum(one.score is not None or bool(one.dropped) for one in tuning.candidates),
-            "of": tuning.size,
-            "criterion": tuning.criterion,
-        }
-    return document

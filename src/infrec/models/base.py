@@ -248,7 +248,7 @@ class Recommender(Tunable, Lists):
 
         Args:
             columns: Columns of the table about items; by default all that say what kind of item it is.
-            settings: How far likeness reaches; `infrec.evaluation.cold_items.choose` chooses it.
+            settings: How far likeness reaches; `infrec.evaluation.coldness.choose_features` chooses it.
         """
         placed = Placed.of(self.log, columns, settings)
         about = {**self.about, "new_items": placed.facts()}

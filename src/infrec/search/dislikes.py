@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.data import Interactions
-from infrec.metrics.accuracy import truncated_ndcg
-from infrec.metrics.ranking import hits, top_k
+from infrec.metrics.ranking import hits, top_k, truncated_ndcg
 from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES, cutoff, draw_judges
 from infrec.search.tunable import Tunable
