@@ -14,7 +14,7 @@ from infrec.cli import cold_items, console, options, provenance
 from infrec.cli.options import MODEL, Answer, option
 from infrec.cli.reading import Reading, reads_all
 from infrec.cli.strength import faded, note_dislikes, weighed
-from infrec.data.weights import StrengthOptions
+from infrec.data.strength import StrengthOptions
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -117,7 +117,7 @@ def fit(
         return _together(data, out, recommender, centres, processes, alone=alone)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
-    from infrec.data.unnamed import without_user_ids
+    from infrec.data.change import without_user_ids
 
     solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")

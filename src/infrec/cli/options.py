@@ -16,7 +16,7 @@ import typer
 
 from infrec import machine, models
 from infrec.cli import console
-from infrec.data.weights import StrengthOptions
+from infrec.data.strength import StrengthOptions
 from infrec.models.balance import Balance
 from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType

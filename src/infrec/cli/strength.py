@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from infrec.cli import console
 from infrec.cli.reading import Reading
-from infrec.data.weights import RAW, StrengthOptions
+from infrec.data.strength import RAW, StrengthOptions
 from infrec.progress import Progress
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from infrec.cli import console, options
 from infrec.cli.reading import Reading
 from infrec.cli.spelling import in_words_of_the_command_line, next_command
 from infrec.cli.strength import chosen, note_dislikes, weighed_split
-from infrec.data.weights import StrengthOptions
+from infrec.data.strength import StrengthOptions
 from infrec.errors import InfrecError
 from infrec.models.balance import Balance
 from infrec.progress import Progress, Stopwatch

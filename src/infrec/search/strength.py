@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from infrec.data import Interactions
-from infrec.data.strength import Strength
-from infrec.data.weights import EVEN, NONE
+from infrec.data.strength import EVEN, NONE, Strength
 from infrec.errors import SolveError
 from infrec.progress import Progress, silent
 from infrec.search.criterion import Criterion
