@@ -75,7 +75,7 @@ def chosen(
     """
     from infrec.data import Interactions
     from infrec.data.strength import Strength
-    from infrec.search import strength as search
+    from infrec.search.tune import choose_strength
 
     log = data if isinstance(data, Interactions) else data.train
     if given.weight_as is None and (
@@ -85,7 +85,7 @@ def chosen(
     if given.weight_as is not None:
         function = Strength.of(given.weight_as, log)
         return function, function.about
-    choice = search.choose(model, data, progress=progress)
+    choice = choose_strength(model, data, progress)
     scores = ", ".join(f"{how} {score:.2f}" for how, score in choice.scores.items())
     why = f"validation NDCG@100 in %: {scores}" if scores else "nothing could be held out to choose by"
     console.note(

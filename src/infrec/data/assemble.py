@@ -151,7 +151,9 @@ def _among_all(
             f"{rules.source.name} has no table about items, so nobody knows of new ones; expected one "
             "(items=; `--items FILE`)."
         )
-    key, _ = _key_and_title(items, options, rules.roles["item"])
+    key, _ = options.key_and_title(
+        items.columns, items.name, rules.roles["item"], has_header=items.has_header
+    )
     table, _ = next(items.tables([key], plain=[key]))
     listed = Vocabulary.of(whole(table.column(key)).drop_null().unique())
     unknown = np.flatnonzero(known.positions(listed.ids) < 0)
@@ -178,7 +180,7 @@ def item_info(
 
     item: the log's column of item ids, whose name that of the table may have too.
     """
-    key, title = _key_and_title(source, options, item)
+    key, title = options.key_and_title(source.columns, source.name, item, has_header=source.has_header)
     col.once(source.columns, source.columns, source.name)
     table, ragged = next(source.tables(source.columns, plain=source.columns))
     listed = Vocabulary.of(whole(table.column(key)))
@@ -208,27 +210,6 @@ def item_info(
                 advice = f"; its ids were looked for in {key!r}, look elsewhere with `items_id={other!r}`"
             notes.append(f"{unknown:,} items are not in {source.name}{advice}")
     return pa.table(out)
-
-
-def _key_and_title(source: Source, options: ReadOptions, item: str | None) -> tuple[str, str | None]:
-    """The columns of a table about items that have the ids and the titles, given or recognised."""
-    columns, name = source.columns, source.name
-    key: str | None = columns[0]
-    title: str | None = columns[1] if len(columns) > 1 else None
-    if source.has_header:
-        plain_id = next((column for column in columns if col.normalised(column) == "id"), None)
-        key = item if item is not None and item in columns else col.find("item", columns) or plain_id
-        title = col.find_title([column for column in columns if column != key])
-    if options.items_id is not None:
-        key = col.named(options.items_id, "items_id", columns, name)
-    if options.items_title is not None:
-        title = col.named(options.items_title, "items_title", columns, name)
-    if key is None:
-        raise DataError(
-            f"{name} has no column recognised as the item; it has {col.listed(columns)}: name one, such as "
-            f'`items_id="{columns[0]}"`.'
-        )
-    return key, title
 
 
 def number(codes: NDArray[np.integer], ids: pa.Array) -> tuple[NDArray[np.int32], Vocabulary]:

@@ -123,6 +123,38 @@ class ReadOptions(Settings):
                 )
         return by_role
 
+    def key_and_title(
+        self, columns: Sequence[str], source: str, item: str | None, *, has_header: bool
+    ) -> tuple[str, str | None]:
+        """The columns of a table about items that have the ids and the titles, given or recognised.
+
+        Args:
+            columns: Its columns.
+            source: Its name.
+            item: The log's column of item ids, whose name that of the table may have too.
+            has_header: Whether the columns have names; else ids come first, then titles.
+        """
+        key: str | None = columns[0]
+        title: str | None = columns[1] if len(columns) > 1 else None
+        if has_header:
+            plain_id = next((column for column in columns if normalised(column) == "id"), None)
+            key = item if item is not None and item in columns else find("item", columns) or plain_id
+            others = [column for column in columns if column != key]
+            like_titles = (
+                one for end in ("title", "name") for one in others if normalised(one).endswith(end)
+            )
+            title = find("title", others) or next(like_titles, None)
+        if self.items_id is not None:
+            key = named(self.items_id, "items_id", columns, source)
+        if self.items_title is not None:
+            title = named(self.items_title, "items_title", columns, source)
+        if key is None:
+            raise DataError(
+                f"{source} has no column recognised as the item; it has {listed(columns)}: name one, such as "
+                f'`items_id="{columns[0]}"`.'
+            )
+        return key, title
+
 
 DEFAULTS = ReadOptions()
 
@@ -143,12 +175,6 @@ def find(role: str, columns: Sequence[str]) -> str | None:
     for column in columns:
         by_name.setdefault(normalised(column), column)
     return next((by_name[alias] for alias in ALIASES[role] if alias in by_name), None)
-
-
-def find_title(columns: Sequence[str]) -> str | None:
-    """The column of titles in a table about items: by its name, or by how its name ends."""
-    endings = (column for end in ("title", "name") for column in columns if normalised(column).endswith(end))
-    return find("title", columns) or next(endings, None)
 
 
 def named(

@@ -127,9 +127,10 @@ class Rules:
         items, item_ids = encode(table.column(roles["item"]), from_text=from_text, what="item")
         self._drop(users < 0, "no user id")
         self._drop(items < 0, "no item id")
-        if "rating" in roles and _may_be_odd(table.column(roles["rating"])):
-            finite = np.isfinite(numbers(table.column(roles["rating"]), "rating"))
-            self._drop(~finite, "rating is not a finite number")
+        if "rating" in roles:
+            rating = table.column(roles["rating"])
+            if rating.null_count or not pa.types.is_integer(rating.type):
+                self._drop(~np.isfinite(numbers(rating, "rating")), "rating is not a finite number")
         if self._ratings_matter:
             self._count_ratings(table.column(roles["rating"]))
         columns: dict[str, Any] = {
@@ -341,11 +342,6 @@ def _alike(ids: pa.Array) -> int:
         return 0
     unusual = ids.filter(pc.invert(pc.string_is_ascii(ids)))
     return len(unusual) - len(pc.unique(pc.utf8_normalize(unusual, form="NFC"))) if len(unusual) else 0
-
-
-def _may_be_odd(column: pa.ChunkedArray) -> bool:
-    """Whether a column can hold anything but finite numbers."""
-    return bool(column.null_count) or not pa.types.is_integer(column.type)
 
 
 def _counts(dropped: Mapping[str, int]) -> str:

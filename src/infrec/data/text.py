@@ -176,11 +176,11 @@ class _Skipped:
 _LEAVING = 0.2  # seconds
 
 
-def _wait_until_dropped(shared: Sequence[weakref.ref[Any]], seconds: float = 60) -> None:
+def _wait_until_dropped(shared: Sequence[weakref.ref[Any]]) -> None:
     """Until pyarrow's threads have let go of what they call: after a failure they go on with the blocks that
     were read, and a process that ends meanwhile hangs or is aborted. The last one still has to leave the
     interpreter then: without the moment at the end, 1 of 100 processes was aborted on a busy machine."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + 60
     while any(reference() is not None for reference in shared) and time.monotonic() < ends:
         time.sleep(0.001)
     time.sleep(_LEAVING)
