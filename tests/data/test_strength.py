@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
-from infrec.data.strength import Strength, faded
-from infrec.data.weights import StrengthOptions, check, seconds
+from infrec.data.strength import Strength, StrengthOptions, check, faded, seconds
 from infrec.errors import ArtifactError, ConfigError, DataError
 
 PLAYS = Interactions.from_csr([[1.0, 3.0], [0.0, 1000.0]])
