@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
-from infrec.data.strength import Fading, Strength, faded
-from infrec.data.weights import StrengthOptions, check, seconds
+from infrec.data.strength import Fading, Strength, StrengthOptions, check, faded, seconds
 from infrec.errors import ArtifactError, ConfigError, DataError
 
 PLAYS = Interactions.from_csr([[1.0, 3.0], [0.0, 1000.0]])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
-from infrec.data.encodings import Utf8
+from infrec.data.text import Utf8
 from infrec.errors import ConfigError, DataError
 
 BOOKS = [

@@ -19,7 +19,7 @@ from infrec.kernels import gram
 from infrec.models import PopRec
 from infrec.models import dislikes as module
 from infrec.models.base import Recommender
-from infrec.search.dislikes import Tried, chosen
+from infrec.search.tune import TriedWeight, best_weight
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +130,8 @@ def test_the_weight_is_chosen_on_validation(log: Interactions) -> None:
     split = holdout(log)
     assert all(part.dislikes is not None and part.dislikes.n_interactions for part in _parts(split))
     model = InfiniteAE(reg=5.0).fit(split.train, validation=split.val)
-    tried = [Tried(**one) for one in model.about["dislikes"]]
-    assert tried[0].weight == 0 and model.selected["dislikes"] == chosen(tried).weight
+    tried = [TriedWeight(**one) for one in model.about["dislikes"]]
+    assert tried[0].weight == 0 and model.selected["dislikes"] == best_weight(tried).weight
     fixed = InfiniteAE(reg=5.0, dislikes=model.selected["dislikes"]).fit(split.train)
     np.testing.assert_allclose(
         model.score(split.train.matrix, users=log.users.ids),
@@ -156,7 +156,7 @@ def _parts(split: infrec.Split) -> tuple[Interactions, ...]:
     ],
 )
 def test_fewest_dislikes_where_likes_stand_no_lower(tried: list[tuple[float, ...]], weight: float) -> None:
-    assert chosen([Tried(*one) for one in tried]).weight == weight
+    assert best_weight([TriedWeight(*one) for one in tried]).weight == weight
 
 
 def test_without_validation_an_inner_holdout_decides(log: Interactions) -> None:

@@ -15,7 +15,7 @@ from infrec.cli import console, options
 from infrec.cli.options import MODEL, Answer, option
 from infrec.cli.reading import Reading, check_source, reading_of, reads_dislikes
 from infrec.cli.trial import Protocol, Search, Trial
-from infrec.data.weights import StrengthOptions
+from infrec.data.strength import StrengthOptions
 from infrec.errors import DataError
 from infrec.models.balance import Balance
 from infrec.progress import Progress, Stopwatch

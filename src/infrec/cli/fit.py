@@ -14,7 +14,7 @@ from infrec import machine
 from infrec.cli import console, options
 from infrec.cli.options import MODEL, Answer, option
 from infrec.cli.reading import Reading, check_source, reading_of, reads_all
-from infrec.data.weights import StrengthOptions
+from infrec.data.strength import StrengthOptions
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -239,7 +239,7 @@ def _loaded(
 ) -> tuple[Interactions, Summary | None, Reading]:
     """The log, the summary whose users are the centres, and the options with which its log was read."""
     from infrec.data import Summary
-    from infrec.data.unnamed import without_user_ids
+    from infrec.data.change import without_user_ids
 
     summary = None if centres is None else Summary.load(centres)
     if summary is not None:

@@ -16,7 +16,7 @@ import typer
 
 from infrec import machine, models
 from infrec.cli import console
-from infrec.data.weights import RAW, StrengthOptions
+from infrec.data.strength import RAW, StrengthOptions
 from infrec.models.balance import Balance
 from infrec.progress import Progress
 from infrec.settings import Kind, setting
@@ -303,7 +303,7 @@ def choose_strength(
     """
     from infrec.data import Interactions
     from infrec.data.strength import Strength
-    from infrec.search import strength as search
+    from infrec.search.tune import choose_strength
 
     log = data if isinstance(data, Interactions) else data.train
     if given.weight_as is not None:
@@ -311,7 +311,7 @@ def choose_strength(
         return function, function.about
     if column is None or not log.weighted:
         return Strength(RAW), {}
-    choice = search.choose(model, data, progress=progress)
+    choice = choose_strength(model, data, progress)
     scores = ", ".join(f"{how} {score:.2f}" for how, score in choice.scores.items())
     why = f"validation NDCG@100 in %: {scores}" if scores else "nothing could be held out to choose by"
     console.note(

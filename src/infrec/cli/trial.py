@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from infrec import machine
 from infrec.cli import console, options
 from infrec.cli.reading import Reading, in_words_of_the_command_line, next_command
-from infrec.data.weights import StrengthOptions
+from infrec.data.strength import StrengthOptions
 from infrec.errors import InfrecError
 from infrec.models.balance import Balance
 from infrec.progress import Progress, Stopwatch

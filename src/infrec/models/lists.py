@@ -375,6 +375,6 @@ def _with_titles(log: Interactions, columns: dict[str, Any], items: NDArray[np.i
     return Rows(pa.table(columns))
 
 
-def _some(names: list[Any], limit: int = 5) -> str:
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit:,} more"
+def _some(names: list[Any]) -> str:
+    shown = ", ".join(repr(name) for name in names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
