@@ -106,8 +106,8 @@ def test_reasons_add_up_to_scores(log: Interactions, model: str, user: int | Non
         assert told.score == pytest.approx(scores[item], abs=1e-5)
         assert told.baseline == pytest.approx(bare[item], abs=1e-5)
         assert told.baseline + sum(told.items["contribution"]) == pytest.approx(told.score, abs=1e-6)
-        if model == "exact":
-            assert sum(told.users["contribution"]) == pytest.approx(told.score, abs=1e-9)
+        by_users = pytest.approx(sum(told.users["contribution"]), abs=1e-9)
+        assert (told.score == by_users) is (model == "exact")
     with pytest.raises(DataError, match="does not know the user 'nobody'"):
         fitted.explain([1], 3, user="nobody")
 
@@ -232,6 +232,14 @@ def test_the_service_recommends_none_of_them(log: Interactions) -> None:
         assert row["because"]["score"] == told["score"]
     stranger = json.loads(recommend(served, [RecommendRequest(history=[1, 3])])[0])  # type: ignore[arg-type]
     assert len(stranger["items"]) == 10
+
+
+def test_the_service_says_whose_reasons_do_not_add_up() -> None:
+    """Of few centres, users lack what dislikes take away (`test_reasons_add_up_to_scores`)."""
+    from infrec.serve.schemas import Because
+
+    words = Because.model_json_schema()["description"]
+    assert "few centres (Nyström) what dislikes take away" in " ".join(words.split())
 
 
 def test_a_saved_model_that_contradicts_itself_is_refused(log: Interactions, tmp_path: Path) -> None:

@@ -167,11 +167,12 @@ def evaluate(
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            cut = partial(_cut, how=split_by, seed=seed, data=data, half_life=strength.half_life)
+            cut = partial(_cut, how=split_by, seed=seed, data=data)
             log, split, train = _parts(data, train_on, reading, cut, seed, progress)
+            fading = options.fading(log, strength)
         sample_users = sample_users or _affordable(split)
         by = Search(no_search, search, fixed)
-        how = (by, protocol, sample_users, balance, strength, reading, seed)
+        how = (by, protocol, sample_users, balance, strength, fading, reading, seed)
         trial = Trial(data, split, train, train_on, *how, watch.seconds)
         documents = []
         for document in trial.each(models, progress):
@@ -247,14 +248,10 @@ def _parts(
     return log, *_over_both(train_on, summary, split, seed)
 
 
-def _cut(
-    log: Interactions, *, how: SplitName | None, seed: int, data: str, half_life: str | None
-) -> tuple[Interactions, Split]:
-    """The log, faded by age, and its parts, cut as --split says; None: its own ones, else at random."""
+def _cut(log: Interactions, *, how: SplitName | None, seed: int, data: str) -> tuple[Interactions, Split]:
+    """The log and its parts, cut as --split says; None: its own ones, else at random."""
     from infrec import splits
-    from infrec.data.strength import faded
 
-    log = log if half_life is None else faded(log, half_life)
     if how in (None, "random"):
         return log, splits.holdout(log if how is None else log.with_matrix(log.matrix), seed=seed)
     if log.time is None:

@@ -15,7 +15,6 @@ from infrec.cli import console, options
 from infrec.cli.options import MODEL, Answer, option
 from infrec.cli.reading import Reading, check_source, reading_of, reads_all
 from infrec.data.strength import StrengthOptions
-from infrec.errors import ConfigError
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -123,10 +122,11 @@ def fit(
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            log, summary, reading = _loaded(data, centres, reading, strength, without_users, progress)
+            log, summary, reading = _loaded(data, centres, reading, without_users, progress)
         with watch("fit"):
+            fading = options.fading(log, strength)
             function, weights = options.choose_strength(recommender, log, strength, reading.weight, progress)
-            log = function(log)
+            log = function(log) if fading is None else fading(function(log))
             fitted = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
             facts = {"half_life": strength.half_life, "weights": weights}
             fitted = fitted.with_facts(**{name: fact for name, fact in facts.items() if fact})
@@ -180,7 +180,7 @@ def _updated(
         with watch("load"):
             model = models.load(path)
             model.check_update()
-            new = None if data is None else _as_before(model, reading.load(data, progress))
+            new = None if data is None else reading.load(data, progress)
         before = model.log.n_interactions
         with watch("fit"):
             if new is not None:
@@ -189,7 +189,8 @@ def _updated(
                 console.note(f"{added:,} of {new.n_interactions:,} interactions are new to the model.")
             if forget:
                 model.forget(forget, progress=progress)
-                console.note(f"{len(set(forget)):,} users are forgotten.")
+                gone = len(set(forget))
+                console.note(f"{gone:,} {'users are' if gone > 1 else 'user is'} forgotten.")
         with watch("save"):
             model.save(out)
             console.saved(out)
@@ -231,14 +232,12 @@ def _loaded(
     data: str,
     centres: str | None,
     reading: Reading,
-    strength: StrengthOptions,
     without_users: bool,
     progress: Progress,
 ) -> tuple[Interactions, Summary | None, Reading]:
     """The log, the summary whose users are the centres, and the options with which its log was read."""
     from infrec.data import Summary
     from infrec.data.change import without_user_ids
-    from infrec.data.strength import faded
 
     summary = None if centres is None else Summary.load(centres)
     if summary is not None:
@@ -246,7 +245,6 @@ def _loaded(
     log = reading.load(data, progress)
     if summary is not None:
         check_source(centres, summary.about, summary.items, log, data)
-    log = log if strength.half_life is None else faded(log, strength.half_life)
     return without_user_ids(log) if without_users else log, summary, reading
 
 
@@ -308,19 +306,6 @@ def _answer(
             example = ["--user", str(log.users.ids[0]) if log.n_users else "ID"]
         words += "\n" + console.then(shlex.join(["infrec", "recommend", str(out), *example]))
     return document, words
-
-
-def _as_before(model: Recommender, log: Interactions) -> Interactions:
-    """The log with weights that count for what those did that the model was fitted on."""
-    from infrec.data.strength import Strength
-
-    if "half_life" in model.about:
-        raise ConfigError(
-            f"the model was fitted with --half-life {model.about['half_life']}, and the weights of what it "
-            "knows would have to fade further; fit it again on everything."
-        )
-    about = model.about.get("weights")
-    return log if about is None else Strength.read(about)(log)
 
 
 def _with_new_items(

@@ -24,7 +24,7 @@ from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
-    from infrec.data.strength import Strength
+    from infrec.data.strength import Fading, Strength
     from infrec.models import Candidate, Recommender
     from infrec.splits import Split
 
@@ -285,6 +285,18 @@ def works_together(help: str) -> Callable[[Command], Command]:
 
 
 # ---- weights and dislikes ----------------------------------------------------------------------------------
+def fading(log: Interactions, given: StrengthOptions) -> Fading | None:
+    """How the weights of a log fade by age; None: they do not.
+
+    Args:
+        log: A log with times.
+        given: The options.
+    """
+    from infrec.data.strength import Fading
+
+    return None if given.half_life is None else Fading.of(log, given.half_life)
+
+
 def choose_strength(
     model: Recommender,
     data: Interactions | Split,
@@ -309,7 +321,7 @@ def choose_strength(
     if given.weight_as is not None:
         function = Strength.of(given.weight_as, log)
         return function, function.about
-    if column is None or given.half_life is not None or not log.weighted:
+    if column is None or not log.weighted:
         return Strength(RAW), {}
     choice = choose_strength(model, data, progress)
     scores = ", ".join(f"{how} {score:.2f}" for how, score in choice.scores.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
+    from infrec.data.strength import Fading
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
@@ -41,8 +42,8 @@ class Search:
 class Trial:
     """The data that every model of a command is fitted and measured on, and how.
 
-    train: The log of --train-on, instead of the split's train part. strength, reading: How the weights of the
-    data count, and how it was read. load: Seconds of reading.
+    train: The log of --train-on, instead of the split's train part. strength, fading, reading: How the
+    weights of the data count, how they fade by age, and how it was read. load: Seconds of reading.
     """
 
     data: str
@@ -54,6 +55,7 @@ class Trial:
     sample_users: int | None
     balance: Balance
     strength: StrengthOptions
+    fading: Fading | None
     reading: Reading
     seed: int
     load: Mapping[str, float]
@@ -116,15 +118,15 @@ class Trial:
                 function, weights = options.choose_strength(
                     model, split, self.strength, self.reading.weight, progress
                 )
-                train, val, test = (function(part) for part in (split.train, split.val, split.test))
-                split = replace(split, train=train, val=val, test=test)
+                split = _weighed(function, split)
+            split = split if self.fading is None else _weighed(self.fading, split)
             tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
             options.note_dislikes(tuning.model)
         with stages("evaluate"):
             how: dict[str, Any] = {"protocol": self.protocol, "sample_users": self.sample_users}
             how |= {"seed": self.seed, "progress": progress}
             result = evaluate(tuning.model, split, **how)
-            lists = None if self.balance.neutral else trade(tuning.model, self.split, self.balance, **how)
+            lists = None if self.balance.neutral else trade(tuning.model, split, self.balance, **how)
         more = {"weights": weights} if weights else {}
         more |= {} if lists is None else {"trade": asdict(lists)}
         return self._facts(model) | self._figures(tuning, result, stages) | more
@@ -207,3 +209,9 @@ def fit_for(
     return tune(
         model, data, space=space, context=context, seconds=search.seconds, seed=seed, progress=progress
     )
+
+
+def _weighed(function: Callable[[Interactions], Interactions], split: Split) -> Split:
+    """A split whose parts have the weights that a function of logs gives them."""
+    train, val, test = (function(part) for part in (split.train, split.val, split.test))
+    return replace(split, train=train, val=val, test=test)

@@ -132,6 +132,36 @@ class Strength:
         return wide if self.how == RAW else np.minimum(wide, cap(self.how))
 
 
+@dataclass(frozen=True, eq=False)
+class Fading:
+    """The share that is left of each interaction of a log, by its age.
+
+    Args:
+        log: The log.
+        shares: Users × items, in (0, 1] where the log has something.
+    """
+
+    log: Interactions
+    shares: sp.csr_array
+
+    @classmethod
+    def of(cls, log: Interactions, half_life: str) -> Fading:
+        """½ for every half-life that lies between an interaction and the last one.
+
+        Args:
+            log: A log with times.
+            half_life: Such as `90d`.
+        """
+        return cls(log, _shares(log, half_life))
+
+    def __call__(self, part: Interactions) -> Interactions:
+        """The log, or a part of it, with each weight times what is left of it; in its own split too."""
+        shares = self.shares[self.log.users.positions(part.users.ids)]
+        shares = shares[:, self.log.items.positions(part.items.ids)]
+        parts = part.parts and {name: _times(one, shares) for name, one in part.parts.items()}
+        return replace(part, matrix=_times(part.matrix, shares), parts=parts)
+
+
 def faded(log: Interactions, half_life: str) -> Interactions:
     """The log with each weight times ½ for every half-life that lies between it and the last interaction.
 
@@ -139,6 +169,11 @@ def faded(log: Interactions, half_life: str) -> Interactions:
         log: A log with times.
         half_life: Such as `90d`.
     """
+    return Fading.of(log, half_life)(log)
+
+
+def _shares(log: Interactions, half_life: str) -> sp.csr_array:
+    """The share that is left of each interaction, in the order of the log."""
     import numpy as np
 
     length = seconds(half_life)
@@ -156,12 +191,7 @@ def faded(log: Interactions, half_life: str) -> Interactions:
         )
     age = (last - log.time) / scale
     kept = np.maximum(np.exp2(-age / length), _FAINTEST).astype(np.float32)
-    matrix = _with_weights(log.matrix, log.matrix.data * kept)
-    # A repeated pair, which may stand in several parts, has one weight.
-    parts = log.parts and {
-        name: matrix.multiply(part.astype(bool)).tocsr() for name, part in log.parts.items()
-    }
-    return replace(log, matrix=matrix, parts=parts)
+    return _with_weights(log.matrix, kept)
 
 
 def _with_weights(matrix: sp.csr_array, weights: NDArray[np.float32]) -> sp.csr_array:
@@ -169,6 +199,13 @@ def _with_weights(matrix: sp.csr_array, weights: NDArray[np.float32]) -> sp.csr_
     import scipy.sparse as sp
 
     return sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _times(matrix: sp.csr_array, shares: sp.csr_array) -> sp.csr_array:
+    """Weights times shares, which are there wherever there are weights."""
+    import scipy.sparse as sp
+
+    return sp.csr_array(matrix.multiply(shares))
 
 
 def check(how: str) -> None:

@@ -26,7 +26,8 @@ from infrec.data import Interactions
 from infrec.data.change import Change, append, remove
 from infrec.data.columns import Duplicates
 from infrec.data.interactions import InteractionsLike
-from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
+from infrec.data.strength import Strength
+from infrec.errors import ArtifactError, ConfigError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.kernels import gram
 from infrec.kernels.gram import FEW
 from infrec.kernels.scores_gpu import ScoresThere
@@ -209,7 +210,7 @@ class Recommender(Tunable, Lists):
                 "a summary was given to take in, whose users only stand for others; expected a log: fit on "
                 "the summary instead."
             )
-        change = append(self.log, more, duplicates)
+        change = append(self.log, self._weighed(more), duplicates)
         if choose_again:
             found = {name for one in self.candidates for name in one.settings}
             found |= {"dislikes"} if "dislikes" in self.about else set()
@@ -219,6 +220,16 @@ class Recommender(Tunable, Lists):
             fitted = self._follow(change, progress)
         self._fitted = self._followed(fitted, progress)
         return self
+
+    def _weighed(self, more: Interactions) -> Interactions:
+        """More interactions with weights that count for what those of the model's own log do."""
+        if (half_life := self.about.get("half_life")) is not None:
+            raise ConfigError(
+                f"the model was fitted with a half-life of {half_life}, and the weights of what it knows "
+                "would have to fade further; fit it again on everything."
+            )
+        function = self.about.get("weights")
+        return more if function is None else Strength.read(function)(more)
 
     def forget(self, users: Iterable[object] | object, *, progress: Progress = silent) -> Self:
         """Forget users in place. The result is that of a fit without them, over the same items and with the

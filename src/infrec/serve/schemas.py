@@ -248,8 +248,9 @@ class UserReason(BaseModel):
 
 
 class Because(BaseModel):
-    """Items add up to score − baseline, users to score (of infinite-ae-plus: to its user side's part of it);
-    the largest contributions are shown."""
+    """Items add up to score − baseline, users to score but for what comes from no user: of infinite-ae-plus
+    what its item side gives, of a fit with few centres (Nyström) what dislikes take away. The largest
+    contributions are shown."""
 
     score: float
     baseline: float
