@@ -15,11 +15,20 @@ from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import Fields, assemble, item_info, number
 from infrec.data.columns import DEFAULTS, ReadOptions
 from infrec.data.core import cut
-from infrec.data.json_lines import JsonLinesSource, is_json_lines
+from infrec.data.json_lines import JsonLinesSource, is_json_lines, unify
 from infrec.data.parsing import encode
 from infrec.data.partitioned import KIND, PartitionedLog
 from infrec.data.remote import is_remote, local_copy
-from infrec.data.sources import PARQUET, TEXT, ParquetSource, SeveralSources, Source, TableSource, files_in
+from infrec.data.sources import (
+    JSON_LINES,
+    PARQUET,
+    TEXT,
+    ParquetSource,
+    SeveralSources,
+    Source,
+    TableSource,
+    files_in,
+)
 from infrec.data.text import TextSource
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
@@ -76,7 +85,7 @@ def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tu
     if (ratings := publishers.one_file(path, start)) is not None:
         return ratings, None
     if is_json_lines(path.name, start):
-        return JsonLinesSource(lambda: path.open("rb"), path.name), None
+        return _json_lines(path), None
     return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, options), None
 
 
@@ -85,12 +94,20 @@ def _folder(path: Path, options: ReadOptions) -> Source:
     if files_in(path, PARQUET):
         return ParquetSource(path)
     name = path.name or str(path)
-    if not (texts := files_in(path, TEXT)):
-        raise DataError(
-            f"{name} is a directory without tables or a known publisher's files; expected *.parquet or "
-            "*.csv in it: name a file instead."
-        )
-    return SeveralSources([sources(file, options)[0] for file in texts], name)
+    if texts := files_in(path, TEXT):
+        return SeveralSources([sources(file, options)[0] for file in texts], name)
+    if objects := files_in(path, JSON_LINES):
+        parts = [_json_lines(file) for file in objects]
+        unify(parts)
+        return SeveralSources(parts, name)
+    raise DataError(
+        f"{name} is a directory without tables or a known publisher's files; expected *.parquet, *.csv or "
+        "*.jsonl in it: name a file instead."
+    )
+
+
+def _json_lines(path: Path) -> JsonLinesSource:
+    return JsonLinesSource(lambda: path.open("rb"), path.name)
 
 
 def items_source(items: Any) -> Source | None:
