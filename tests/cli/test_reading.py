@@ -68,9 +68,6 @@ def test_options_in_the_spelling_of_the_command_line() -> None:
     assert in_words_of_the_command_line(text) == (
         "nothing: use --no-header, or name one, such as --user 'my id' --item 3."
     )
-    assert in_words_of_the_command_line("use `leave_last_out` or `holdout`.") == (
-        "use --split leave-last-out or --split random."
-    )
     assert advised(text) == [{"no_header": True}, {"user": "my id", "item": 3}]
     assert next_command(["fit", "x.csv"], text) == "infrec fit x.csv --no-header"
     advice = 'name one: `user="b c"`'

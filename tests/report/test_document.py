@@ -48,11 +48,6 @@ def test_a_value_is_written_alike_everywhere() -> None:
     assert "0.9457" in lines and "paper 0.9500 (−0.0043)" in lines
 
 
-def test_a_title_is_not_as_narrow_as_its_table() -> None:
-    title = "a title of seventy letters in all, which stands above a narrow table 70"
-    assert title in printed(terminal.table(Table(title, ("a", "b"), (("1", "2"),))))
-
-
 def test_words_of_the_data_are_no_markup_on_a_terminal() -> None:
     assert "[bold]x[/]" in printed(terminal.table(Table("[bold]x[/]", ("a", "column"), (("b", "cell"),))))
     claim = Claim("[red]all[/]", "ml-1m", "does not hold", "1 of 2")

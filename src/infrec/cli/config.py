@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,11 +39,6 @@ def options_of(data: str, file: str | None = None) -> dict[str, Any]:
         return {}
     try:
         sections = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise ConfigError(
-            f"there is no file {str(path)!r}; write it with infrec init {shlex.quote(data)} --config "
-            f"{shlex.quote(str(path))}, or leave --config out."
-        ) from None
     except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read ({first_line(error)}); mend it or leave it out.") from None
     name = Path(data).name

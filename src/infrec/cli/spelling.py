@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from infrec.data.columns import ReadOptions
 
 _IN_PYTHON = re.compile(r"`([a-z_]+=[^`]*)`")
-_SPLITS = {"`leave_last_out`": "--split leave-last-out", "`holdout`": "--split random"}
 
 
 def as_options(values: Mapping[str, object]) -> list[str]:
@@ -46,8 +45,6 @@ def in_words_of_the_command_line(text: str) -> str:
     name, verb, rest = text.partition(" is ")
     if verb and name in ReadOptions.names():  # "min_user is 0; expected …"
         text = f"{as_options({name: True})[0]} is {rest}"
-    for function, written in _SPLITS.items():
-        text = text.replace(function, written)
     return _IN_PYTHON.sub(spelled, text)
 
 

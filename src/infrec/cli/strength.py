@@ -88,11 +88,9 @@ def chosen(
     choice = search.choose(model, data, progress=progress)
     scores = ", ".join(f"{how} {score:.2f}" for how, score in choice.scores.items())
     why = f"validation NDCG@100 in %: {scores}" if scores else "nothing could be held out to choose by"
-    how = choice.strength.how
-    counted = (
-        "every interaction counts alike, whatever its weight" if how == "none" else f"weights count as {how}"
+    console.note(
+        f"weights count as {choice.strength.how} ({why}); --weight-as decides, {RAW} takes them as they are."
     )
-    console.note(f"{counted} ({why}); --weight-as decides, {RAW} takes them as they are.")
     return choice.strength, {**choice.strength.about, "scores": dict(choice.scores)}
 
 

@@ -14,6 +14,7 @@ from infrec.data.text import decompressed, explain
 from infrec.errors import DataError, first_line
 
 ENDINGS = (".jsonl", ".ndjson", ".jsonlines")
+FILES = r"(jsonl|ndjson|jsonlines|json)(\.(gz|bz2|zst))?"  # endings of files that a folder may hold
 HEAD = 1 << 20  # bytes whose objects tell the columns and their types
 CHUNK = 32 << 20
 

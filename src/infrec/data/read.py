@@ -15,20 +15,11 @@ from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import Fields, assemble, item_info, number
 from infrec.data.columns import DEFAULTS, ReadOptions
 from infrec.data.core import cut
-from infrec.data.json_lines import JsonLinesSource, is_json_lines, unify
+from infrec.data.json_lines import FILES, JsonLinesSource, is_json_lines, unify
 from infrec.data.parsing import encode
 from infrec.data.partitioned import KIND, PartitionedLog
 from infrec.data.remote import is_remote, local_copy
-from infrec.data.sources import (
-    JSON_LINES,
-    PARQUET,
-    TEXT,
-    ParquetSource,
-    SeveralSources,
-    Source,
-    TableSource,
-    files_in,
-)
+from infrec.data.sources import PARQUET, TEXT, ParquetSource, SeveralSources, Source, TableSource, files_in
 from infrec.data.text import TextSource
 from infrec.data.vocabulary import Vocabulary
 from infrec.errors import ConfigError, DataError
@@ -96,7 +87,7 @@ def _folder(path: Path, options: ReadOptions) -> Source:
     name = path.name or str(path)
     if texts := files_in(path, TEXT):
         return SeveralSources([sources(file, options)[0] for file in texts], name)
-    if objects := files_in(path, JSON_LINES):
+    if objects := files_in(path, FILES):
         parts = [_json_lines(file) for file in objects]
         unify(parts)
         return SeveralSources(parts, name)

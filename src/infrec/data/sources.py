@@ -15,9 +15,7 @@ from infrec.contents import check_rows
 from infrec.data.columns import listed, once
 from infrec.errors import DataError, first_line
 
-# Endings of files that a folder may hold.
-PARQUET, TEXT = "parquet|pq|parq", r"(csv|tsv)(\.(gz|bz2|zst))?"
-JSON_LINES = r"(jsonl|ndjson|jsonlines|json)(\.(gz|bz2|zst))?"
+PARQUET, TEXT = "parquet|pq|parq", r"(csv|tsv)(\.(gz|bz2|zst))?"  # endings of files that a folder may hold
 
 
 class Source:

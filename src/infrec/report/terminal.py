@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infrec.report.document import Claim, Table, Value, Verdict
 from infrec.report.numbers import MARKS, beside, interval, number
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table as Lines
 
-TITLE_WIDTH = 76  # a title is as wide as its table, but no narrower than this
 
-
-@dataclass(frozen=True)
-class Titled:
-    """A table under its title, which a narrow table does not break into many lines."""
-
-    title: str
-    lines: Lines
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.constrain import Constrain
-        from rich.measure import Measurement
-        from rich.text import Text
-
-        width = max(TITLE_WIDTH, Measurement.get(console, options, self.lines).maximum)
-        if self.title:
-            yield Constrain(Text(self.title, style="table.title"), min(width, options.max_width))
-        yield self.lines
-
-
-def table(table: Table) -> Titled:
+def table(table: Table) -> Lines:
     """A table that rich prints; what stands below a number on a page stands behind it in a fainter colour."""
     from rich.markup import escape
     from rich.table import Table as Lines
 
-    lines = Lines()
+    lines = Lines(title=escape(table.caption), title_justify="left")
     for at, word in enumerate(table.head):
         lines.add_column(escape(word), justify="right" if at else "left", style="" if at else "bold")
     for row in table.rows:
         lines.add_row(*(escape(cell) if isinstance(cell, str) else _value(cell) for cell in row))
-    return Titled(table.caption, lines)
+    return lines
 
 
 def _value(cell: Value) -> str:
