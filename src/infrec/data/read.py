@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from infrec import artifacts
 from infrec.data import columns as col
-from infrec.data import publishers
+from infrec.data import json_lines, publishers
 from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import Fields, assemble, item_info, number
 from infrec.data.columns import DEFAULTS, ReadOptions
 from infrec.data.core import cut
-from infrec.data.json_lines import FILES, JsonLinesSource, is_json_lines, unify
+from infrec.data.json_lines import JsonLinesSource, is_json_lines
 from infrec.data.parsing import encode
 from infrec.data.partitioned import KIND, PartitionedLog
 from infrec.data.remote import is_remote, local_copy
@@ -87,9 +87,9 @@ def _folder(path: Path, options: ReadOptions) -> Source:
     name = path.name or str(path)
     if texts := files_in(path, TEXT):
         return SeveralSources([sources(file, options)[0] for file in texts], name)
-    if objects := files_in(path, FILES):
+    if objects := files_in(path, json_lines.FILES):
         parts = [_json_lines(file) for file in objects]
-        unify(parts)
+        json_lines.unify(parts)
         return SeveralSources(parts, name)
     raise DataError(
         f"{name} is a directory without tables or a known publisher's files; expected *.parquet, *.csv or "
