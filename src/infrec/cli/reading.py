@@ -154,7 +154,7 @@ class Source:
 
     def noted(self, summary: Summary) -> Summary:
         """The summary, its manifest with how the log was read, and how those set aside are found again."""
-        about = {**summary.about, "reading": self.reading.kept()}
+        about = {**summary.about, "reading": self.reading.for_data(self.data).kept()}
         if self.set_aside is not None:
             about["set_aside"] = {"share": self.set_aside, "seed": self.seed}
         return replace(summary, about=about)
