@@ -243,9 +243,7 @@ def test_google_cloud_storage_that_nobody_answers_for(monkeypatch: pytest.Monkey
         address = f"gs://anonymous@bucket/log.csv?endpoint_override=127.0.0.1:{free.server_port}&scheme=http"
     monkeypatch.setattr(remote, "RETRY_SECONDS", 1)
     start = time.monotonic()
-    with pytest.raises(
-        DataError, match=r"cannot be read \(.*Could not connect to server\); check the address"
-    ):
+    with pytest.raises(DataError, match=r"cannot be read \(Could not connect to server\); check the address"):
         load(address)
     assert time.monotonic() - start < 60
     monkeypatch.setattr(remote, "RETRY_SECONDS", 600)

@@ -74,7 +74,9 @@ def _with_retry_limit(address: str) -> str:
 
 def _reason(error: Exception) -> str:
     """An error in short; of Google Cloud Storage what the server said, or why there was no answer."""
-    stated = re.search(r"with a last message of (?:PerformWork\(\) - )?(.+)", str(error))
+    stated = re.search(
+        r"with a last message of (?:PerformWork\(\) - )?(?:CURL error \[\d+\]=)?(.+)", str(error)
+    )
     if stated is None:
         return first_line(error)
     return first_line(OSError(re.split(r" error_info=|(?<=\.) ", stated[1])[0]))
