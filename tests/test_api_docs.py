@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from infrec import EASE, InfiniteAE, InfiniteAEPlus, PopRec
-from infrec.models.base import OFFERED, Recommender
+from infrec.models.base import Recommender
 from infrec.models.explanation import Explainable
+from infrec.models.lists import OFFERED
 from infrec.settings import Settings
 
 ROOMS = (

@@ -16,7 +16,7 @@ import copy
 import dataclasses
 import logging
 import time
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -49,11 +49,6 @@ from infrec.search.tune import tune
 from infrec.settings import AUTO, Settings
 
 logger = logging.getLogger(__name__)
-OFFERED = {
-    *("__init__", "__repr__", "name", "settings", "selected", "about", "candidates", "log", "get_params"),
-    *("set_params", "fit", "fit_prepared", "update", "forget", "score", "recommend", "rank", "similar"),
-    *("explain", "with_new_items", "with_only_centres", "without_users", "save", "load"),
-}
 _SHOWN = 4  # settings in the text of a model
 WITHOUT_IDS = "left out"  # in `about` of a model, what became of its users' ids
 _OF_THE_LOG = (
@@ -130,16 +125,7 @@ class Fitted:
         return of(items) if self.new_items is None else self.new_items.columns(of, items)
 
 
-class Shown(ABCMeta):
-    """Names of a model that `help` and completion show: `OFFERED`, not those that other rooms call."""
-
-    def __dir__(cls) -> list[str]:
-        ours = (vars(one) for one in cls.__mro__ if one.__module__.startswith("infrec."))
-        hidden = {name for names in ours for name in names} - OFFERED
-        return sorted({*super().__dir__()} - hidden)
-
-
-class Recommender(Tunable, Lists, metaclass=Shown):
+class Recommender(Tunable, Lists):
     """A model is made with settings, fitted on `Interactions`, then asked about users or histories.
 
     A concrete model has `settings_type` and `state_type`, and writes `_fit`, `_score` and `_similarity`; it
@@ -150,9 +136,6 @@ class Recommender(Tunable, Lists, metaclass=Shown):
     """
 
     state_type: ClassVar[type[State]] = State
-
-    def __dir__(self) -> list[str]:
-        return sorted({*dir(type(self)), *vars(self)})
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
