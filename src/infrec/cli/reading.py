@@ -41,11 +41,6 @@ class Reading(ReadOptions):
 
     def for_data(self, data: str) -> Reading:
         """These options, and for those that are not given what infrec.toml says about the data."""
-        if self.config is not None and not Path(self.config).expanduser().exists():
-            command = shlex.join(["infrec", "init", data, "--config", str(self.config)])
-            raise ConfigError(
-                f"there is no file {str(self.config)!r}; {command} writes it, or leave --config out."
-            )
         written = config.options_of(data, self.config)
         try:
             Reading.check_names(written, config.NAME)
@@ -69,6 +64,11 @@ class Reading(ReadOptions):
         from infrec import artifacts
         from infrec.data import datasets
 
+        if self.config is not None and not Path(self.config).expanduser().exists():
+            command = shlex.join(["infrec", "init", data, "--config", self.config])
+            raise ConfigError(
+                f"there is no file {self.config!r}; {command} writes it, or leave --config out."
+            )
         if artifacts.kind_of(data) not in (None, "dataset"):
             from infrec.data import Summary
 
