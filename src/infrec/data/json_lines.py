@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 import pyarrow.json as pajson
 
-from infrec.data.sources import Source, grouped
+from infrec.data.sources import Source, files_in, grouped
 from infrec.data.text import decompressed, explain
 from infrec.errors import DataError, first_line
 
@@ -52,6 +53,26 @@ class JsonLinesSource(Source):
         self.kinds = {
             column: _kind([row.get(column) for row in rows], column, name) for column in self.columns
         }
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """The rows of a file.
+
+        Args:
+            path: The file.
+        """
+        return cls(lambda: path.open("rb"), path.name)
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> list[Self]:
+        """The files of a folder, with the same columns; a field that one of them has not is empty there.
+
+        Args:
+            folder: The folder.
+        """
+        parts = [cls.at(file) for file in files_in(folder, FILES)]
+        _unify(parts)
+        return parts
 
     def tables(
         self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
@@ -118,12 +139,8 @@ class JsonLinesSource(Source):
         return pajson.read_json(pa.BufferReader(chunk), reading, options).select(schema.names)
 
 
-def unify(parts: Sequence[JsonLinesSource]) -> None:
-    """Give the files of one log the same columns, each of one type in all of them.
-
-    Args:
-        parts: The files; a field that one of them does not have is empty in all its lines.
-    """
+def _unify(parts: Sequence[JsonLinesSource]) -> None:
+    """Give the files of one log the same columns, each of one type in all of them."""
     kinds: dict[str, tuple[pa.DataType, str]] = {}
     for part in parts:
         for column, kind in part.kinds.items():

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from infrec import artifacts
 from infrec.data import columns as col
-from infrec.data import json_lines, publishers
+from infrec.data import publishers
 from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import Fields, assemble, item_info, number
 from infrec.data.columns import DEFAULTS, ReadOptions
@@ -76,7 +76,7 @@ def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tu
     if (ratings := publishers.one_file(path, start)) is not None:
         return ratings, None
     if is_json_lines(path.name, start):
-        return _json_lines(path), None
+        return JsonLinesSource.at(path), None
     return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, options), None
 
 
@@ -87,18 +87,12 @@ def _folder(path: Path, options: ReadOptions) -> Source:
     name = path.name or str(path)
     if texts := files_in(path, TEXT):
         return SeveralSources([sources(file, options)[0] for file in texts], name)
-    if objects := files_in(path, json_lines.FILES):
-        parts = [_json_lines(file) for file in objects]
-        json_lines.unify(parts)
-        return SeveralSources(parts, name)
+    if objects := JsonLinesSource.in_folder(path):
+        return SeveralSources(objects, name)
     raise DataError(
         f"{name} is a directory without tables or a known publisher's files; expected *.parquet, *.csv or "
         "*.jsonl in it: name a file instead."
     )
-
-
-def _json_lines(path: Path) -> JsonLinesSource:
-    return JsonLinesSource(lambda: path.open("rb"), path.name)
 
 
 def items_source(items: Any) -> Source | None:
