@@ -52,8 +52,8 @@ def argument(metavar: str, help: str) -> Any:
 
 _DATA_ARGUMENT = argument(
     "DATA",
-    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet or CSV, an address "
-    "such as https://…, or a name from [bold]infrec datasets list[/].",
+    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet, CSV or JSON "
+    "Lines, an address such as https://…, or a name from [bold]infrec datasets list[/].",
 )
 Data = Annotated[str, _DATA_ARGUMENT]
 DataOrNothing = Annotated[str | None, _DATA_ARGUMENT]
