@@ -116,6 +116,10 @@ def test_a_file_of_options_elsewhere(infrec: Infrec, ratings: Path, tmp_path: Pa
     path.write_text('["another.csv"]\n')
     ran = infrec("datasets", "stats", ratings, "--config", path)
     assert ran.code == 2 and '["another.csv"]' in ran.err
+    path.unlink()
+    ran = infrec("datasets", "stats", ratings, "--config", path, "--json")
+    assert ran.code == 2 and "there is no file" in ran.document["error"]["message"]
+    assert f"infrec init {ratings} --config {path} writes it" in ran.document["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -108,12 +108,12 @@ def test_an_items_score_does_not_depend_on_having_it(user, item):
     assert raw[0] == pytest.approx(raw[1], abs=1e-4)
 
 
-@pytest.mark.parametrize("kernel", [None, kernel_of(1)])
-def test_powers_on_a_device_are_the_same(monkeypatch, kernel):
+@pytest.mark.parametrize(("kernel", "exponent"), [(None, None), (kernel_of(1), None), (kernel_of(1), 1.5)])
+def test_powers_on_a_device_are_the_same(monkeypatch, kernel, exponent):
     """With a model of items alone, and with one of users, of whom some are no centres."""
     monkeypatch.setattr(leave_one_out, "MOST_CENTRES", 20)
     x = _matrix()
-    model = LeaveOneOutTargets.fit(x, kernel=kernel)
+    model = LeaveOneOutTargets.fit(x, kernel=kernel, exponent=exponent)
     who = np.arange(5, 25)
     here = model.powers(x, who)
     monkeypatch.setattr(leave_one_out.devices, "device", lambda: "one")
@@ -227,6 +227,14 @@ def test_targets_are_spread_over_what_is_not_shown():
     np.testing.assert_allclose(mixed, 0.25 * np.asarray(own) + 0.75 * expected, rtol=1e-4, atol=1e-6)
 
 
+def test_powers_of_scores_above_the_mean():
+    x, who = _matrix(), np.arange(7)
+    model = LeaveOneOutTargets.fit(x, exponent=1.5)
+    z = np.maximum(model.scores(x, who), 0.0)
+    expected = (z / z.max(1, keepdims=True)) ** 1.5
+    np.testing.assert_allclose(model.powers(x, who), expected, atol=1e-3)
+
+
 def test_where_it_is_the_default_and_where_it_is_refused():
     assert DistillSettings.of("discrete").targets == "others"
     assert DistillSettings.of("published").targets == "own"
@@ -248,13 +256,14 @@ def test_who_predicts_what_on_which_logs(users):
     short = {"n_users": 3_000, "n_items": 1_000, "interactions": 6_000}
     dense = {"n_users": 6_000, "n_items": 3_000, "interactions": 800_000}
     for log, expected in (
-        (sparse, ("both", 0.2, 0.15)),
-        (dense, ("items", 0.5, 0.25)),
-        (short, ("items", 0.3, 0.15)),
+        (sparse, ("both", 0.2, 0.15, "correlation")),
+        (dense, ("items", 0.5, 0.25, "standardised")),
+        (short, ("items", 0.3, 0.15, "standardised")),
     ):
         settings = DistillSettings.of("weighted").resolved(**log)
-        assert (settings.others, settings.hidden, settings.sharpness) == expected
+        assert (settings.others, settings.hidden, settings.sharpness, settings.loss) == expected
     assert DistillSettings.of("weighted", others="items").resolved(**sparse).others == "items"
+    assert DistillSettings.of("weighted", targets="own").resolved(**sparse).loss == "standardised"
     assert DistillSettings.of("discrete").resolved(**sparse).others == "items"
 
 

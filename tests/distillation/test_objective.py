@@ -63,10 +63,14 @@ def _reference(x_hat: np.ndarray, reg: float, form: Form, x: np.ndarray = X) -> 
 
         each = np.where(free, target * minus_log(s) + (1 - target) * minus_log(1 - s), 0)
         return float((weight * each.sum(1)).mean())
-    if form.loss == "standardised":
+    if form.loss in ("standardised", "correlation"):
         mean = np.array([s[u, free[u]].mean() for u in range(N)])[:, None]
         var = np.array([s[u, free[u]].var() for u in range(N)])[:, None]
         s = (s - mean) / np.sqrt(var + 1e-8)
+    if form.loss == "correlation":
+        with np.errstate(invalid="ignore"):  # nothing is asked of somebody of whom nothing is hidden
+            each = [np.corrcoef(s[u, free[u]], target[u, free[u]])[0, 1] for u in range(N)]
+        return float(-(weight * target.sum(1) * np.nan_to_num(each)).mean())
     s = form.sharpness * s
     logs = s - logsumexp(np.where(free, s, -np.inf), axis=1, keepdims=True)
     return float(-(weight * (target * logs).sum(1)).mean())
@@ -74,7 +78,7 @@ def _reference(x_hat: np.ndarray, reg: float, form: Form, x: np.ndarray = X) -> 
 
 FORMS = [
     Form(loss, hidden, sharpness, power)
-    for loss in ("multinomial", "standardised", "binary")
+    for loss in ("multinomial", "standardised", "correlation", "binary")
     for hidden, sharpness, power in (
         (0.0, 1.0, 0.0),
         (0.3, 0.25, 0.5),
@@ -121,7 +125,7 @@ def test_weights_are_values() -> None:
     assert float(found) == pytest.approx(_reference(X_HAT, 0.5, form, weighted), rel=2e-5)
 
 
-@pytest.mark.parametrize("loss", ["multinomial", "standardised", "binary"])
+@pytest.mark.parametrize("loss", ["multinomial", "standardised", "correlation", "binary"])
 def test_what_is_shown_is_masked_whatever_its_weight(loss: str) -> None:
     """Weights below 1 as well: a shown item is not asked for."""
     weighted = X.astype(np.float32) * RNG.uniform(0.1, 0.9, X.shape).astype(np.float32)
@@ -155,7 +159,8 @@ def test_gradients_are_finite_at_identical_and_empty_rows() -> None:
     """Duplicate synthetic users, empty ones, and synthetic users equal to real ones: c = 1 in the kernel."""
     x_hat = X[:MU].astype(np.float32)
     x_hat[1], x_hat[2] = x_hat[0], 0
-    for form in (Form(), Form("standardised", 0.3, 0.25, 0.5), Form("binary")):
+    ours = (Form(loss, 0.3, 0.25, 0.5) for loss in ("standardised", "correlation"))
+    for form in (Form(), *ours, Form("binary")):
         slope = jax.grad(lambda x, f=form: objective.total(x, jnp.float32(1.0), _users(1, N), KEY, f))(
             jnp.asarray(x_hat)
         )
@@ -169,7 +174,7 @@ def test_reg_has_the_gradient_of_the_loss() -> None:
     assert float(slope) == pytest.approx((up - down) / 2e-4, rel=1e-2)
 
 
-@pytest.mark.parametrize("loss", ["multinomial", "standardised", "binary"])
+@pytest.mark.parametrize("loss", ["multinomial", "standardised", "correlation", "binary"])
 def test_who_is_shown_every_item_has_no_say(loss: str) -> None:
     """Nothing is asked of such a user; nor may what is shown overflow where the rest is nearly constant."""
     scores = jnp.asarray([[0.1, 0.9, 0.4, 0.2], [50.0, 0.5, 0.5, 0.5], [0.3, 0.1, 0.7, 0.2]], jnp.float32)

@@ -164,7 +164,7 @@ def small_ml_1m(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(continual_strategies, "ML_1M_ITEMS", items)
     path = tmp_path / "movies.parquet"
     export(dataclasses.replace(log, time=np.array([0, 1, 1, 0, 0, 1])), path, "parquet")
-    continual_strategies.continual_strategies.cache_clear()
+    continual_strategies.timeline.cache_clear()
     return str(path)
 
 
@@ -192,7 +192,7 @@ def test_the_times_of_ml_1m_are_taken_from_their_file(small_ml_1m: str) -> None:
     cells = continual.CONTINUAL.cells(Plan((small_ml_1m,), (42,), {small_ml_1m: 3}))
     assert {dict(each.data.settings)["times"] for each in cells} == {"real"}  # other cells than without
     parquet.write_table(pa.table({name: values[1:] for name, values in times.items()}), path)
-    continual_strategies.continual_strategies.cache_clear()
+    continual_strategies.timeline.cache_clear()
     with pytest.raises(DataError, match="lacks times"):
         continual_strategies.timeline(small_ml_1m)
 

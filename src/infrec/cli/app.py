@@ -228,6 +228,7 @@ def _explained(error: BaseException, as_json: bool) -> tuple[int, str]:
 def _usage(error: Exception, as_json: bool) -> str:
     """A usage error's own words, and where the right ones are."""
     text = " ".join(str(getattr(error, "format_message", lambda: error)()).split())
+    text = text.replace(": Value error, ", ": ")  # of newer versions of typer
     context = getattr(error, "ctx", None)
     if not text:  # `infrec datasets` alone: newer versions of typer show the help through an error
         text = "a command is missing."

@@ -70,7 +70,7 @@ class MethodOptions(Settings):
         help="few interactions with weights (the default); 0/1; weights of all items; the paper's code"
     ),
     start=Shown(help="begin with item popularity and noise, or with rows of real users (which leaks them)"),
-    loss=Shown(help="on standardised scores (ours), as the paper's code has it, or its equation"),
+    loss=Shown(help="standardised scores or their correlation with the targets (ours), or as published"),
     targets=Shown(help="learn what all others predict for a user, or the user's own items (leaks)"),
     hidden=Shown("SHARE", help="share of a user's items to hide and predict"),
     tau=Shown("T", help="τ: temperature"),

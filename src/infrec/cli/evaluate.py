@@ -164,17 +164,15 @@ def evaluate(
         with console.bars() as progress:
             log = reading.load(data, progress)
             return _cold_items(data, log, models, cold_items, features or None, seed, progress)
-    from infrec.data.strength import Fading
-
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
             cut = partial(_cut, how=split_by, seed=seed, data=data)
             log, split, train = _parts(data, train_on, reading, cut, seed, progress)
-            by_age = None if strength.half_life is None else Fading.of(log, strength.half_life)
+            fading = options.fading(log, strength)
         sample_users = sample_users or _affordable(split)
         by = Search(no_search, search, fixed)
-        how = (by, protocol, sample_users, balance, strength, by_age, reading, seed)
+        how = (by, protocol, sample_users, balance, strength, fading, reading, seed)
         trial = Trial(data, split, train, train_on, *how, watch.seconds)
         documents = []
         for document in trial.each(models, progress):

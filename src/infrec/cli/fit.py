@@ -117,8 +117,6 @@ def fit(
         return _together(data, out, recommender, centres, processes, alone=alone)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
-    from infrec.data.strength import faded
-
     solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")
     watch = Stopwatch()
@@ -126,9 +124,9 @@ def fit(
         with watch("load"):
             log, summary, reading = _loaded(data, centres, reading, without_users, progress)
         with watch("fit"):
+            fading = options.fading(log, strength)
             function, weights = options.choose_strength(recommender, log, strength, reading.weight, progress)
-            log = function(log)
-            log = log if strength.half_life is None else faded(log, strength.half_life)
+            log = function(log) if fading is None else fading(function(log))
             fitted = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
             facts = {"half_life": strength.half_life, "weights": weights}
             fitted = fitted.with_facts(**{name: fact for name, fact in facts.items() if fact})

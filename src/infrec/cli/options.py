@@ -24,7 +24,7 @@ from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
-    from infrec.data.strength import Strength
+    from infrec.data.strength import Fading, Strength
     from infrec.models import Candidate, Recommender
     from infrec.splits import Split
 
@@ -52,8 +52,8 @@ def argument(metavar: str, help: str) -> Any:
 
 _DATA_ARGUMENT = argument(
     "DATA",
-    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet or CSV, an address "
-    "such as https://…, or a name from [bold]infrec datasets list[/].",
+    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet, CSV or JSON "
+    "Lines, an address such as https://…, or a name from [bold]infrec datasets list[/].",
 )
 Data = Annotated[str, _DATA_ARGUMENT]
 DataOrNothing = Annotated[str | None, _DATA_ARGUMENT]
@@ -285,6 +285,18 @@ def works_together(help: str) -> Callable[[Command], Command]:
 
 
 # ---- weights and dislikes ----------------------------------------------------------------------------------
+def fading(log: Interactions, given: StrengthOptions) -> Fading | None:
+    """How the weights of a log fade by age; None: they do not.
+
+    Args:
+        log: A log with times.
+        given: The options.
+    """
+    from infrec.data.strength import Fading
+
+    return None if given.half_life is None else Fading.of(log, given.half_life)
+
+
 def choose_strength(
     model: Recommender,
     data: Interactions | Split,

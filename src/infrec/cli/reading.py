@@ -76,6 +76,11 @@ class Reading(ReadOptions):
         from infrec import artifacts
         from infrec.data import datasets
 
+        if self.config is not None and not Path(self.config).expanduser().exists():
+            command = shlex.join(["infrec", "init", data, "--config", self.config])
+            raise ConfigError(
+                f"there is no file {self.config!r}; {command} writes it, or leave --config out."
+            )
         if artifacts.kind_of(data) not in (None, "dataset"):
             from infrec.data import Summary
 
@@ -166,7 +171,7 @@ class Source:
 
     def noted(self, summary: Summary) -> Summary:
         """The summary, its manifest with how the log was read, and how those set aside are found again."""
-        about = {**summary.about, "reading": self.reading.kept()}
+        about = {**summary.about, "reading": self.reading.for_data(self.data).kept()}
         if self.set_aside is not None:
             about["set_aside"] = {"share": self.set_aside, "seed": self.seed}
         return replace(summary, about=about)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
-    from infrec.data.strength import Fading, Strength
+    from infrec.data.strength import Fading
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
@@ -118,8 +118,8 @@ class Trial:
                 function, weights = options.choose_strength(
                     model, split, self.strength, self.reading.weight, progress
                 )
-                split = _weighed(split, function)
-            split = split if self.fading is None else _weighed(split, self.fading)
+                split = _weighed(function, split)
+            split = split if self.fading is None else _weighed(self.fading, split)
             tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
             options.note_dislikes(tuning.model)
         with stages("evaluate"):
@@ -166,12 +166,6 @@ class Trial:
         return {**facts, "split": self.split.name, **trained}
 
 
-def _weighed(split: Split, function: Strength | Fading) -> Split:
-    """The split with weights that count for what a function of weights, or of ages, says."""
-    train, val, test = (function(part) for part in (split.train, split.val, split.test))
-    return replace(split, train=train, val=val, test=test)
-
-
 def _line(document: dict[str, Any]) -> str:
     """The result of one model, as soon as it is known."""
     name = numbers.label(document["model"])
@@ -215,3 +209,9 @@ def fit_for(
     return tune(
         model, data, space=space, context=context, seconds=search.seconds, seed=seed, progress=progress
     )
+
+
+def _weighed(function: Callable[[Interactions], Interactions], split: Split) -> Split:
+    """A split whose parts have the weights that a function of logs gives them."""
+    train, val, test = (function(part) for part in (split.train, split.val, split.test))
+    return replace(split, train=train, val=val, test=test)

@@ -198,17 +198,20 @@ def item_info(
         if source.encoding is not None:
             notes.append(f"{source.name} is not UTF-8 and was read as {source.encoding}")
         if ragged:
+            s, were = ("", "was") if ragged == 1 else ("s", "were")
             notes.append(
-                f"{ragged:,} rows of {source.name} have too many or too few fields and were left out"
+                f"{ragged:,} row{s} of {source.name} with too many or too few fields {were} left out"
             )
         if silent_items := int((vocabulary.positions(listed.ids) < 0).sum()) if len(listed) else 0:
-            notes.append(f"{silent_items:,} items of {source.name} have no interaction")
+            s, have = ("", "has") if silent_items == 1 else ("s", "have")
+            notes.append(f"{silent_items:,} item{s} of {source.name} {have} no interaction")
         if unknown := int((at < 0).sum()):
             other = next((column for column in source.columns if column != key), None)
             advice = ""
             if unknown == len(at) and other is not None:
                 advice = f"; its ids were looked for in {key!r}, look elsewhere with `items_id={other!r}`"
-            notes.append(f"{unknown:,} items are not in {source.name}{advice}")
+            s, are = ("", "is") if unknown == 1 else ("s", "are")
+            notes.append(f"{unknown:,} item{s} {are} not in {source.name}{advice}")
     return pa.table(out)
 
 

@@ -197,7 +197,9 @@ def named(
     if len(alike) == 1:
         return alike[0]
     free = free or columns
-    near = difflib.get_close_matches(str(given), free, n=1, cutoff=0) or free
+    usual = find(role, free) if role in ALIASES else None
+    near = difflib.get_close_matches(str(given), free, n=1) or ([] if usual is None else [usual])
+    near = near or difflib.get_close_matches(str(given), free, n=1, cutoff=0) or list(free)
     raise DataError(
         f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one, such as "
         f'`{role}="{near[0]}"`.'

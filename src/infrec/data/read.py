@@ -75,7 +75,7 @@ def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tu
     if (ratings := publishers.one_file(path, start)) is not None:
         return ratings, None
     if is_json_lines(path.name, start):
-        return JsonLinesSource(lambda: path.open("rb"), path.name), None
+        return JsonLinesSource.at(path), None
     return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, options), None
 
 
@@ -84,12 +84,14 @@ def _folder(path: Path, options: ReadOptions) -> Source:
     if files_in(path, PARQUET):
         return ParquetSource(path)
     name = path.name or str(path)
-    if not (texts := files_in(path, TEXT)):
-        raise DataError(
-            f"{name} is a directory without tables or a known publisher's files; expected *.parquet or "
-            "*.csv in it: name a file instead."
-        )
-    return SeveralSources([sources(file, options)[0] for file in texts], name)
+    if texts := files_in(path, TEXT):
+        return SeveralSources([sources(file, options)[0] for file in texts], name)
+    if objects := JsonLinesSource.in_folder(path):
+        return SeveralSources(objects, name)
+    raise DataError(
+        f"{name} is a directory without tables or a known publisher's files; expected *.parquet, *.csv or "
+        "*.jsonl in it: name a file instead."
+    )
 
 
 def items_source(items: Any) -> Source | None:

@@ -205,8 +205,8 @@ class Rules:
             name = column if column.isidentifier() else "count"
             self.notes.append(
                 f"{column!r} looks like counts, which are not used: each row is an interaction like any "
-                f'other; leave out the few with `positive="{name} >= 3"`, or keep them as weights with '
-                f'`weight="{column}"`'
+                f'other; count only rows from 3 on with `positive="{name} >= 3"`, or take the counts as '
+                f'weights with `weight="{column}"`'
             )
 
     def _count_ratings(self, column: pa.ChunkedArray) -> None:

@@ -194,18 +194,18 @@ def _shares(log: Interactions, half_life: str) -> sp.csr_array:
     return _with_weights(log.matrix, kept)
 
 
-def _times(matrix: sp.csr_array, shares: sp.csr_array) -> sp.csr_array:
-    """Weights times shares, which are there wherever there are weights."""
-    import scipy.sparse as sp
-
-    return sp.csr_array(matrix.multiply(shares))
-
-
 def _with_weights(matrix: sp.csr_array, weights: NDArray[np.float32]) -> sp.csr_array:
     """A matrix with other values in the same places."""
     import scipy.sparse as sp
 
     return sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _times(matrix: sp.csr_array, shares: sp.csr_array) -> sp.csr_array:
+    """Weights times shares, which are there wherever there are weights."""
+    import scipy.sparse as sp
+
+    return sp.csr_array(matrix.multiply(shares))
 
 
 def check(how: str) -> None:

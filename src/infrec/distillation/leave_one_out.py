@@ -9,6 +9,7 @@ item model (EASE: a ridge regression in which no item explains itself) that was 
 This is exact (Sherman–Morrison takes u out of P), so one inverse serves everybody. The targets are
 softmax(β z), z the standardised scores; λ and β are those under which people's own items are most likely by
 what all others say, which needs no validation data; β at most the loss's own, whose softmax could not follow.
+Where the loss is a correlation (of sparse logs), the targets are max(z, 0)^1.5 instead, scaled alike.
 
 On a sparse log two models know more than one, so there z is the mean of its scores and those of a model of
 users (∞-AE: a ridge regression between users, under the kernel Θ), each standardised, and then standardised
@@ -42,6 +43,7 @@ MOST_ITEMS = 20_000  # the most popular ones have a model; the others, of which 
 MOST_USERS = 50_000  # of whom the model is fitted
 TRIED_ITEMS, TRIED_USERS = 4_096, 1_000  # on which λ is chosen
 COLUMNS = 2_048
+EXPONENT = 1.5  # of z where the loss is the correlation: 1 asks too little of the top of the list, 2 too much
 USER_REG = 0.05  # λ of the model of users, of the mean of the kernel's diagonal
 MOST_CENTRES = 4_096  # users that are in it; it scores the others as it finds them
 
@@ -104,6 +106,7 @@ class LeaveOneOutTargets:
     reg: float
     sharpness: float = 1.0  # β
     users: UserModel | None = None
+    exponent: float | None = None  # of z, where targets are a power of it
 
     @classmethod
     def fit(
@@ -113,6 +116,7 @@ class LeaveOneOutTargets:
         sharpness: float = 1.0,
         weights: NDArray[np.float32] | None = None,
         kernel: Kernel | None = None,
+        exponent: float | None = None,
         seed: int = 42,
         progress: Progress = silent,
     ) -> Self:
@@ -123,6 +127,7 @@ class LeaveOneOutTargets:
             sharpness: The largest β.
             weights: How much each user counts.
             kernel: Θ of the model of users; None: the model of items is enough.
+            exponent: Targets are this power of the scores above the mean; None: exp(β z).
             seed: Seed of everything random.
             progress: Called as λ is chosen.
         """
@@ -146,7 +151,7 @@ class LeaveOneOutTargets:
             reg, beta = cls._chosen(train[known], weight[known], tried, grid, betas, rng, progress)
             products = _products(sp.csr_array(train[known][:, items]), weight[known])
             users = None if kernel is None else UserModel.fit(train, kernel, weight, rng)
-            return cls(_inverse(products, reg), items, weight, reg, beta, users)
+            return cls(_inverse(products, reg), items, weight, reg, beta, users, exponent)
         except SolveError as failure:
             least, most = train.data.min(), train.data.max()
             raise SolveError(
@@ -193,13 +198,13 @@ class LeaveOneOutTargets:
         return scores if self.users is None else _standardised(scores + self.users.scores(train, users))
 
     def powers(self, train: sp.csr_array, users: NDArray[np.integer]) -> Any:
-        """exp(β z) of each user's scores z in half precision, the largest of each user being 1.
+        """exp(β z) of each user's scores z, or a power of them, in half precision; each user's largest is 1.
 
         On an accelerator the models stay there, and so does the result.
         """
         sharpness = np.float32(self.sharpness)
         if devices.device() is None:
-            return _powers(self.scores(train, users), sharpness)
+            return _powers(self.scores(train, users), sharpness, self.exponent)
         by_users = None if self.users is None else self.users.coefficients(train, users)
         mine = train[users].toarray().astype(np.float32)
         return self.on_device(mine, self.weight[users], sharpness, by_users)
@@ -211,6 +216,7 @@ class LeaveOneOutTargets:
 
         inverse, items = jnp.asarray(self.inverse), jnp.asarray(self.items)
         centres = None if self.users is None else jnp.asarray(self.users.centres.rows.toarray())
+        exponent = self.exponent
 
         @jax.jit
         def of(p: Any, at: Any, centres: Any, x: Any, weight: Any, sharpness: Any, by_users: Any) -> Any:
@@ -222,7 +228,7 @@ class LeaveOneOutTargets:
                 left, inside = by_users
                 second = jnp.matmul(left, centres, precision="highest") + jnp.where(inside[:, None], x, 0.0)
                 scores = _standardised(scores + _standardised(second))
-            return _powers(scores, sharpness, xp=jnp)
+            return _powers(scores, sharpness, exponent, xp=jnp)
 
         return partial(of, inverse, items, centres)
 
@@ -238,8 +244,11 @@ def _standardised(scores: Any) -> Any:
     return scores / (scores.std(axis=1, keepdims=True) + np.float32(1e-8))
 
 
-def _powers(scores: Any, sharpness: Any, xp: Any = np) -> Any:
+def _powers(scores: Any, sharpness: Any, exponent: float | None = None, xp: Any = np) -> Any:
     top = scores.max(axis=1, keepdims=True)
+    if exponent is not None:
+        share = xp.maximum(scores, 0.0) / xp.maximum(top, np.float32(1e-8))
+        return (share ** np.float32(exponent)).astype(np.float16)
     return xp.exp(sharpness * (scores - top)).astype(np.float16)
 
 

@@ -83,8 +83,8 @@ def gradient(
     """Loss and gradients of step `at`. λ is chosen on validation, so ln λ has a gradient of 0."""
     step_key = counter_noise.fold(data.key, at)
     form = Form(
-        settings.loss, settings.hidden or 0.0, settings.sharpness or 1.0, settings.user_power,
-        settings.kernel,
+        settings.loss or "standardised", settings.hidden or 0.0, settings.sharpness or 1.0,
+        settings.user_power, settings.kernel,
         "BF16_BF16_F32" if settings.precision == "bfloat16" else settings.precision, settings.own_share,
     )  # fmt: skip
 

@@ -5,12 +5,17 @@ On paper (X̂ the summary, μ × items; X real users; Θ the NTK; m the mean of 
     K_SS = Θ(X̂, X̂)      α = (K_SS + λ m I)⁻¹ X̂      S_u = Θ(x_u, X̂) α
     multinomial:   mean over users of  −Σ_i t_ui · log softmax(β S_u)_i         (β = 1: the published numbers)
     standardised:  the same with S_u less its mean and divided by its deviation        (ours)
+    correlation:   mean over users of  −n_u · corr(S_u, t_u), n_u the sum of t_u        (ours, of sparse logs)
     binary:        mean over users of  −Σ_i t_ui log S_ui + (1 − t_ui) log(1 − S_ui)    (the paper's equation)
     plus           λ₂ · (mean row sum of X̂) / (mean interactions of a real user)
 
 Why standardised: scores of ∞-AE lie in about [0, 1], where a softmax is nearly uniform, so the published loss
 falls when scores grow and hardly sees their order. Standardised scores cannot grow; with a small β the loss
 is near to the correlation of scores and targets.
+
+Why the correlation itself where people have few items: there the few scores that matter lie ten and more
+deviations above the rest, and the normaliser of the softmax, whatever β, punishes them for it. A summary then
+has a smaller loss than all the data, and a worse list.
 
 As published, targets and input are the same, t_u = x_u. With `hidden` > 0 a fresh random part of each user's
 items is taken out of the input and is the target; the items that stay in are masked in the softmax. With
@@ -37,7 +42,7 @@ from infrec.kernels import Kernel, kernel_of
 if TYPE_CHECKING:
     from jaxtyping import Array, Float, UInt32
 
-Loss = Literal["multinomial", "standardised", "binary"]
+Loss = Literal["multinomial", "standardised", "correlation", "binary"]
 MASKED = np.float32(-1e9)
 # Where the logarithm of the binary loss goes on as its tangent: scores may leave (0, 1).
 EDGE = np.float32(1e-3)
@@ -221,6 +226,12 @@ def _loss(
     deviation = jnp.sqrt((free * centred * centred).sum(axis=1) / count + np.float32(1e-8))
     # What is shown may lie far outside the deviation of the rest, and its power would overflow: 0 · ∞.
     z = jnp.where(free > 0, centred / deviation[:, None], 0.0)
+    if form.loss == "correlation":
+        t = free * (target - (amount / count)[:, None])
+        t /= jnp.sqrt((t * t).sum(axis=1) / count + np.float32(1e-20))[:, None]
+        alike, weight = (t * z).sum(axis=1) / count, weight * amount
+        slope = (weight / (count * deviation))[:, None] * (free * z * alike[:, None] - t)
+        return -(weight * alike).sum(), slope
     # |z| ≤ √items: powers stay finite without looking for the largest one, unless there are very many items.
     top = (
         jnp.max(free * z, axis=1) if form.sharpness * np.sqrt(scores.shape[1]) > 60 else jnp.zeros_like(count)

@@ -15,7 +15,7 @@ from infrec import checkpoints, machine
 from infrec.checkpoints import CheckpointedLoop, fingerprint
 from infrec.distillation import batches, start
 from infrec.distillation.batches import UserBatches
-from infrec.distillation.leave_one_out import MOST_CENTRES, MOST_ITEMS, LeaveOneOutTargets
+from infrec.distillation.leave_one_out import EXPONENT, MOST_CENTRES, MOST_ITEMS, LeaveOneOutTargets
 from infrec.distillation.loop import Data, Distillation, OnValidate, Track
 from infrec.distillation.settings import DistillSettings
 from infrec.kernels import device_arrays
@@ -69,6 +69,7 @@ class Run:
             sharpness=settings.sharpness or 1.0,
             weights=weights,
             kernel=settings.kernel if settings.others == "both" else None,
+            exponent=EXPONENT if settings.loss == "correlation" else None,
             seed=settings.seed,
             progress=progress,
         )

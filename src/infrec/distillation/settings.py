@@ -76,8 +76,11 @@ class DistillSettings(Settings):
         None, "γ: Gumbel draws; –: 200 for ML-1M, 100 where users have few interactions", least=1
     )
     # objective
-    loss: Literal["multinomial", "standardised", "binary"] = setting(
-        "multinomial", "on the scores as they are (the paper's code), standardised (ours), or its equation"
+    loss: Literal["multinomial", "standardised", "correlation", "binary"] | None = setting(
+        "multinomial",
+        "likelihood of the scores as they are (the paper's code) or standardised (ours), their correlation "
+        "with the targets (ours), or the paper's equation; –: correlation with targets from others where a "
+        "user has 10 to 100 interactions, else standardised",
     )
     targets: Literal["own", "others"] = setting(
         "own", "the loss asks for a user's own items, or for what all others predict for the user"
@@ -149,7 +152,7 @@ class DistillSettings(Settings):
             raise ConfigError(f"mode is {mode!r}; expected one of {', '.join(MODES)}.")
         cls.check_names(changes, "distill")
         base = {"mode": mode, **DEFAULTS[mode]}
-        if changes.get("loss", "standardised") != "standardised":
+        if changes.get("loss") in ("multinomial", "binary"):
             changes = {"targets": "own"} | changes  # the other losses know no other
         if mode == "discrete" and changes.get("targets") == "own":
             base["hidden"] = OWN_HIDDEN
@@ -164,9 +167,10 @@ class DistillSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.targets == "others" and self.loss != "standardised":
+        if self.targets == "others" and self.loss in ("multinomial", "binary"):
             raise ConfigError(
-                f"targets is 'others', but loss is {self.loss!r}; expected loss=standardised, or targets=own."
+                f"targets is 'others', but loss is {self.loss!r}; expected loss=standardised or "
+                "loss=correlation, or targets=own."
             )
 
     def resolved(self, *, n_users: int, n_items: int, interactions: int) -> Self:
@@ -201,6 +205,7 @@ class DistillSettings(Settings):
         if power is None:
             power = 0.5 if self.users >= FEW_USERS else 0.0
         sparse, short = mean < SPARSE_DATA, mean < SHORT_HISTORIES
+        middling = sparse and not short
         kind: str = self.mode
         if kind == "discrete" and self.targets == "own":
             kind = "discrete, own targets"
@@ -216,10 +221,11 @@ class DistillSettings(Settings):
             per_user=per_user,
             size_power=power,
             mass=mass,
+            loss=self.loss or ("correlation" if middling and self.targets == "others" else "standardised"),
             hidden=(0.3 if short else 0.2 if sparse else 0.5) if self.hidden is None else self.hidden,
             rate=self.rate or (0.08 if sparse else 0.04),
             sharpness=(0.15 if sparse else 0.25) if self.sharpness is None else self.sharpness,
-            others=self.others or ("both" if sparse and not short and self.mode == "weighted" else "items"),
+            others=self.others or ("both" if middling and self.mode == "weighted" else "items"),
             draws=self.draws or math.ceil(self.per_user or default_draws(mean)),
             steps=steps,
             validate_every=min(every, steps),
@@ -280,8 +286,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "soft": {**_OURS, "start_scale": 0.5, "tau": 3.0, "hidden": 0.5, "rate": 0.04, "reg": 0.1},
     "weighted": {
-        **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "reg": 0.1, "hidden": None,
-        "sharpness": None, "rate": None,
+        **_OURS, "start_scale": 0.5, "tau": 3.0, "targets": "others", "reg": 0.1, "loss": None,
+        "hidden": None, "sharpness": None, "rate": None,
     },
     "discrete": {
         **_OURS, "tau": 1.0, "targets": "others", "hidden": 0.4, "rate": 0.05, "average": 0.9,

@@ -201,12 +201,12 @@ def index(pages: Sequence[tuple[Experiment, Findings, Results]]) -> Document:
         quick = ["quick"] * bool(results.quick_datasets())
         facts = " · ".join([experiment.source, experiment.name, _counted(results), *quick])
         links.append(Link(experiment.title, experiment.name, facts, findings.claims))
+    counted = [Text(line) for line in counts(pages) or ["Nothing has been measured yet."]]
     return Document(
         title="infrec: the paper, measured again",
         heading="The paper's tables and figures, measured again",
         parts=[
-            *(Text(line, "lead") for line in counts(pages) or ["Nothing has been measured yet."]),
-            *([ClaimGrid(links)] if claims else []),
+            *([ClaimGrid(links), Section("In numbers", counted)] if claims else counted),
             Section("The experiments", [Text(about, "quiet"), Links(links)]),
             *([_in_words(claims)] if claims else []),
         ],

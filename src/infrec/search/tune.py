@@ -140,7 +140,8 @@ def tune(
         criterion = "HR@100"
     for one in candidates:
         result = one.error if one.score is None else f"{criterion} {one.score:.2f} %"
-        logger.debug("%s: tried %s: %s (%.2f s)", model.name, dict(one.settings), result, one.seconds)
+        tried = ", ".join(f"{name}={value}" for name, value in one.settings.items())
+        logger.debug("%s: tried %s: %s (%.2f s)", model.name, tried, result, one.seconds)
     return Tuned(fitted.with_candidates(candidates), candidates, time.perf_counter() - begin, size, criterion)
 
 
