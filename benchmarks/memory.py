@@ -134,8 +134,7 @@ def _ingest(*, text: bool) -> tuple[int, Callable[[], Any]]:
 
 
 def evaluation() -> tuple[int, Callable[[], Any]]:
-    from infrec.evaluation.checks import memory_needed
-    from infrec.evaluation.evaluate import evaluate
+    from infrec.evaluation.evaluate import evaluate, memory_needed
     from infrec.models import PopRec
 
     split = made(400_000, per_user=12)

@@ -24,11 +24,10 @@ import numpy as np
 from infrec.data import datasets
 from infrec.evaluation import Evaluation, compare, evaluate
 from infrec.machine import cores
-from infrec.metrics.accuracy import truncated_ndcg
-from infrec.metrics.ranking import hits, top_k
+from infrec.metrics.ranking import hits, top_k, truncated_ndcg
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus
 from infrec.models.infinite_ae_plus import LADDERS
-from infrec.search.ladder import climb
+from infrec.search.ladder import Climb
 from infrec.splits import Split, holdout
 
 SHOWN = ("HR@10", "HR@100", "NDCG@10", "NDCG@100", "PSP@10", "AUC")
@@ -141,7 +140,7 @@ def ablation(split: Split) -> dict[str, Any]:
         )
         out[name] = figures(model.selected, seconds, [evaluate(model, split, intervals=False)])
     trials = InfiniteAEPlus()._trials(split.train, split.val, None)
-    (chosen, _), seconds = timed(lambda: climb(trials, replace(LADDERS, start=PLAIN_START), {}))
+    (chosen, _), seconds = timed(lambda: Climb(trials, replace(LADDERS, start=PLAIN_START), {}).run())
     model = InfiniteAEPlus(**chosen).fit(split.train)
     out["all of it, from a plain start"] = figures(
         model.selected, seconds, [evaluate(model, split, intervals=False)]
@@ -185,9 +184,10 @@ def stability(split: Split, repeats: int) -> dict[str, Any]:
         for seed in range(repeats):
             model = InfiniteAEPlus(seed=100 + seed)
             trials = model._trials(split.train, None, None)
-            chosen, _ = (
-                climb(trials, LADDERS, {}) if name == "as it is" else climb(trials[:1], LADDERS, {}, bar=0.0)
+            search = (
+                Climb(trials, LADDERS, {}) if name == "as it is" else Climb(trials[:1], LADDERS, {}, bar=0)
             )
+            chosen, _ = search.run()
             fitted = InfiniteAEPlus(**chosen).fit(split.train)
             runs.append(evaluate(fitted, split, intervals=False))
         values = {k: [run.metrics[k] for run in runs] for k in SHOWN}

@@ -8,7 +8,7 @@ the quality is, distillation in mini-batches.
 
 On an accelerator where there is one, else on the CPU; small sizes unless told. Several jobs share what they
 have in common. The log is the generator's world: latent tastes and genres, long-tailed popularity and
-activity (`infrec.data.synthetic_world`), so quality means something.
+activity (`infrec.data.synthetic`), so quality means something.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from infrec.data import Interactions, Vocabulary
-from infrec.data.synthetic import _blocks
-from infrec.data.synthetic_world import World
+from infrec.data.synthetic import World, _blocks
 from infrec.evaluation import evaluate
 from infrec.kernels import devices, ridge
 from infrec.kernels.nystrom import block_size

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pydoc
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from infrec import EASE, InfiniteAE, InfiniteAEPlus, PopRec
+from infrec.models.base import Recommender
+from infrec.models.explanation import Explainable
+from infrec.models.lists import OFFERED
 from infrec.settings import Settings
 
 ROOMS = (
@@ -79,3 +84,22 @@ def test_help_shows_no_addresses(room: str) -> None:
 def test_parameters_are_documented(room: str) -> None:
     missing = {name: params - documented(text) for name, params, text in offered(room)}
     assert {name: sorted(params) for name, params in missing.items() if params} == {}
+
+
+@pytest.mark.parametrize("model", [InfiniteAE, InfiniteAEPlus, EASE, PopRec])
+def test_help_shows_what_people_call_and_no_internals(model: type[Recommender]) -> None:
+    shown = {name for name in dir(model) if not name.startswith("_")}
+    assert (
+        {"fit", "recommend", "score", "similar", "save", "load", "get_params", "selected"} <= shown <= OFFERED
+    )
+    assert ("explain" in shown) is issubclass(model, Explainable)
+    words = pydoc.plaintext.document(model)
+    assert "recommend(self" in words and "block_there" not in words and "check_size" not in words
+    assert set(dir(model())) >= shown and "check_size" not in dir(model())
+
+
+def test_what_others_add_to_a_model_is_shown() -> None:
+    class Ours(PopRec):
+        def invented(self) -> None: ...
+
+    assert {"invented", "fit"} <= set(dir(Ours)) and "check_size" not in dir(Ours)

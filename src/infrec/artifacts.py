@@ -113,7 +113,9 @@ def opened(path: str | PathLike[str], *, kind: str | None = None) -> tuple[Path,
     folder = _existing(Path(path))
     manifest = _manifest(folder)
     if kind is not None and manifest["kind"] != kind:
-        raise ArtifactError(f"{folder} holds a {manifest['kind']}; expected a {kind}.")
+        is_data = manifest["kind"] in ("summary", "sample", "dataset")
+        makes = f", which infrec fit {folder} makes of it" if kind == "model" and is_data else ""
+        raise ArtifactError(f"{folder} holds a {manifest['kind']}; expected a {kind}{makes}.")
     for name, facts in manifest["files"].items():
         _check_length(folder, name, facts["bytes"])
     return folder, manifest

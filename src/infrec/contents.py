@@ -180,20 +180,20 @@ class Artifact:
             )
         return values
 
-    def about_items(self, table: str = "items") -> pa.Table | None:
+    def about_items(self) -> pa.Table | None:
         """Facts about each item, from the columns `info.…`; titles and genres are text."""
-        items = self.tables[table]
+        items = self.tables["items"]
         names = [name for name in items.column_names if name.startswith("info.")]
         if not names:
             return None
         info = items.select(names).rename_columns([name.removeprefix("info.") for name in names])
         if len(set(info.column_names)) < len(names):
-            raise self.unsound(f"a column of {table} stands twice")
+            raise self.unsound("a column of items stands twice")
         for one in info.schema:
             kind = one.type.value_type if pa.types.is_dictionary(one.type) else one.type
             text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
             if one.name in ("title", "genres") and not text:
-                raise self.unsound(f"the column {one.name!r} of {table} is {one.type}, not text")
+                raise self.unsound(f"the column {one.name!r} of items is {one.type}, not text")
         return info
 
 

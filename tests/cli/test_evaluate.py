@@ -141,6 +141,9 @@ def test_a_split_that_is_asked_for_goes_before_that_of_the_data(
 def test_a_split_by_time_asks_for_the_column_of_times(infrec: Infrec, ratings: Path) -> None:
     ran = infrec("evaluate", ratings, "-m", "poprec", "--split", "by-time")
     assert ran.code == 1 and "--time COLUMN" in ran.err
+    ran = infrec("evaluate", ratings, "--split", "bytime", "--json")
+    says = "Invalid value for '--split': 'bytime' is not one of"
+    assert ran.code == 2 and says in ran.document["error"]["message"]
     ran = infrec("evaluate", ratings, "--split", "by-time", "--train-on", "summary")
     assert ran.code == 2 and "exclude each other" in ran.err
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from infrec.cli import config
+from infrec.cli.init import _write_section
+from infrec.cli.reading import file_beside, options_in_file
 from tests.cli.conftest import Infrec
 from tests.cli.test_reading import books  # noqa: F401 (a fixture)
 
@@ -50,7 +51,7 @@ def test_the_options_may_stand_elsewhere(infrec: Infrec, books: Path, tmp_path: 
     elsewhere = tmp_path / "options.toml"
     for text in ("", '["other.csv"]\nuser = 1\n'):
         ran = infrec("init", books, "--config", elsewhere)
-        assert ran.code == 0 and not config.beside(str(books)).exists()
+        assert ran.code == 0 and not file_beside(str(books)).exists()
         assert f"infrec fit {books} -o model --config {elsewhere}" in ran.out.replace("\n", "")
         elsewhere.write_text(elsewhere.read_text() + text)
     other = books.with_name("other-log.csv")
@@ -77,7 +78,7 @@ def test_what_it_cannot_see_it_asks_for_in_one_command(infrec: Infrec, tmp_path:
     path.write_text("who,what\n1,2\n3,2\n")
     ran = infrec("init", path)
     assert ran.code == 1 and f"Try: infrec init {path} --user who --item what" in ran.err
-    assert not config.beside(str(path)).exists()
+    assert not file_beside(str(path)).exists()
     assert infrec("init", tmp_path / "nowhere.csv").code == 2
 
 
@@ -96,15 +97,15 @@ def test_sections_of_other_files_stay(tmp_path: Path) -> None:
     path = tmp_path / "infrec.toml"
     path.write_text('# ours\n["a.csv"]\nuser = "who" # old\nmin-user = 2\n\n# about b\n["b.csv"]\nuser = 1\n')
     rule = "event = 'x' and y = \"z\""
-    config.write(path, "a.csv", {"user": 'my "own"', "positive": rule, "no_header": True})
-    config.write(path, "new.csv", {"items": "caf\xe9.csv", "min_user": 5})
+    _write_section(path, "a.csv", {"user": 'my "own"', "positive": rule, "no_header": True})
+    _write_section(path, "new.csv", {"items": "caf\xe9.csv", "min_user": 5})
     assert path.read_text().startswith("# ours\n") and '["b.csv"]\nuser = 1\n' in path.read_text()
-    options = config.options_of(str(tmp_path / "a.csv"))
+    options = options_in_file(str(tmp_path / "a.csv"))
     assert options == {"user": 'my "own"', "positive": rule, "no_header": True}
-    assert config.options_of(str(tmp_path / "b.csv")) == {"user": 1}
-    new = config.options_of(str(tmp_path / "new.csv"))
+    assert options_in_file(str(tmp_path / "b.csv")) == {"user": 1}
+    new = options_in_file(str(tmp_path / "new.csv"))
     assert new == {"items": str(tmp_path / "caf\xe9.csv"), "min_user": 5}
-    assert config.options_of(str(tmp_path / "other.csv")) == {}
+    assert options_in_file(str(tmp_path / "other.csv")) == {}
 
 
 def test_a_file_of_options_elsewhere(infrec: Infrec, ratings: Path, tmp_path: Path) -> None:
@@ -115,6 +116,10 @@ def test_a_file_of_options_elsewhere(infrec: Infrec, ratings: Path, tmp_path: Pa
     path.write_text('["another.csv"]\n')
     ran = infrec("datasets", "stats", ratings, "--config", path)
     assert ran.code == 2 and '["another.csv"]' in ran.err
+    path.unlink()
+    ran = infrec("datasets", "stats", ratings, "--config", path, "--json")
+    assert ran.code == 2 and "there is no file" in ran.document["error"]["message"]
+    assert f"infrec init {ratings} --config {path} writes it" in ran.document["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,24 @@ def test_the_log_is_read_as_it_was_and_another_one_is_refused(
         assert said.startswith(f"{summary} was made from another log than ") and "40 users, 24 items" in said
 
 
+@pytest.mark.parametrize("command", ["distill", "sample"])
+def test_options_in_a_file_are_kept_too(
+    command: str, infrec: Infrec, ratings: Path, other: Path, tmp_path: Path
+) -> None:
+    """The same log elsewhere, without the file beside it, is known again."""
+    here, elsewhere, out = tmp_path / "here" / "r.csv", tmp_path / "there" / "r.csv", tmp_path / "release"
+    for place in (here, elsewhere):
+        place.parent.mkdir()
+        place.write_bytes(ratings.read_bytes())
+    (here.parent / "infrec.toml").write_text('["r.csv"]\npositive = "rating >= 3"\nmin-item = 2\n')
+    how = (*QUICK, "--no-card") if command == "distill" else ("--strategy", "random-users", "--users", "9")
+    assert infrec(command, here, *how, "-o", out).code == 0
+    assert Summary.load(out).about["reading"] == {"positive": "rating >= 3", "min_item": 2}
+    ran = infrec("evaluate", elsewhere, "--train-on", out, "-m", "poprec")
+    assert ran.code == 0 and "--positive 'rating >= 3' --min-item 2" in ran.err
+    assert infrec("evaluate", other, "--train-on", out, "-m", "poprec").code == 1
+
+
 def test_rows_in_another_order_are_the_same_log(
     infrec: Infrec, summary: Path, ratings: Path, tmp_path: Path
 ) -> None:

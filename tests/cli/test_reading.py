@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infrec.cli.reading import Reading
-from infrec.cli.spelling import advised, in_words_of_the_command_line, next_command
+from infrec.cli.reading import Reading, advised, in_words_of_the_command_line, next_command
 from tests.cli.conftest import Infrec
 
 

@@ -152,3 +152,12 @@ def test_wishes_for_lists_that_cannot_be_met(
 ) -> None:
     ran = infrec("recommend", demo, "--user", "17", *words)
     assert ran.code == 2 and sentence in ran.err
+
+
+def test_a_sample_is_data_and_no_model(infrec: Infrec, tmp_path: Path) -> None:
+    sample = tmp_path / "sample"
+    words = ("--strategy", "random-users", "--users", "3", "-o", sample)
+    assert infrec("sample", "demo", *words).code == 0
+    ran = infrec("recommend", sample, "--history", "1", "--json")
+    says = f"{sample} holds a sample; expected a model, which infrec fit {sample} makes of it."
+    assert ran.code == 1 and ran.document["error"]["message"] == says

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from infrec import models
+from infrec.evaluation import comparison
 from infrec.models import EASE
+from infrec.splits import Split
 from tests.cli.conftest import Infrec
 
 LINES = [(user, item) for user in range(12) for item in range(9) if (user + item) % 3]
@@ -38,7 +41,8 @@ def test_update_then_forget(infrec: Infrec, files: Path) -> None:
     np.testing.assert_allclose(
         models.load(more).score(whole.log.matrix), whole.score(whole.log.matrix), atol=1e-5
     )
-    assert infrec("fit", "--update", more, "--forget", "u3", "--forget", "u1", "-o", less).code == 0
+    forgot = infrec("fit", "--update", more, "--forget", "u3", "--forget", "u1", "-o", less)
+    assert forgot.code == 0 and "2 users are forgotten" in forgot.err
     left = models.load(less).log
     assert left.n_users == 10 and not {"u3", "u1"} & set(left.users) and "new" in list(left.items)
     again = infrec("fit", "--update", more, files / "late.csv", "--choose-again", "-o", more, "--json")
@@ -54,7 +58,7 @@ def test_update_then_forget(infrec: Infrec, files: Path) -> None:
         (["--update", "model", "late.csv", "--set", "reg=3"], "--set belongs to a fit from scratch"),
         (["--update", "model", "late.csv", "-m", "ease"], "--model belongs to a fit from scratch"),
         (["--update", "trained", "late.csv"], "bias-only is trained by epochs and cannot be updated"),
-        (["--update", "faded", "late.csv"], "fitted with --half-life 30d"),
+        (["--update", "faded", "late.csv"], "fitted with a half-life of 30d"),
         (
             ["--update", "model", "late.csv", "--half-life", "30d"],
             "--half-life belongs to a fit from scratch",
@@ -100,6 +104,39 @@ def test_times_and_counts_become_weights(infrec: Infrec, files: Path) -> None:
     assert weight == pytest.approx(np.log1p(1 + 22**4) / mean, rel=1e-5)
     measured = infrec("evaluate", files / "all.csv", *words, "--json")
     assert measured.document["weights"]["as"] == "log1p"
+
+
+def test_counts_are_made_even_before_they_fade(infrec: Infrec, files: Path) -> None:
+    """The logarithm of plays, halved by age: not the logarithm of what is left of them."""
+    fit = ("fit", files / "early.csv", "-m", "ease", "--set", "reg=5", "--weight", "plays", "-o")
+    weights: list[np.ndarray] = []
+    for name, more in (("even", ()), ("faded", ("--half-life", "10d"))):
+        assert infrec(*fit, files / name, "--weight-as", "log1p", *more).code == 0
+        weights.append(models.load(files / name).log.matrix.toarray())
+    days = np.array([10 - int(user[1:]) for user in models.load(files / "faded").log.users])
+    np.testing.assert_allclose(weights[1], weights[0] * 0.5 ** (days / 10)[:, None], rtol=1e-5)
+    chosen = infrec(*fit, files / "chosen", "--half-life", "10d", "--json")
+    assert set(chosen.document["about"]["weights"]["scores"]) > {"none", "log1p"}
+
+
+def test_measured_weights_are_those_of_the_model(
+    infrec: Infrec, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists under a wish are asked for with the weights that the model was fitted with, even and faded."""
+    asked = []
+    measure = comparison.trade
+
+    def trade(model: Any, split: Split, *given: Any, **how: Any) -> Any:
+        asked.append((model.log.matrix, split.train.matrix))
+        return measure(model, split, *given, **how)
+
+    monkeypatch.setattr(comparison, "trade", trade)
+    words = ("evaluate", files / "all.csv", "-m", "ease", "--set", "reg=5", "--weight", "plays")
+    options = ("--weight-as", "log1p", "--half-life", "9d", "--diversity", "0.3", "--json")
+    assert infrec(*words, *options).code == 0
+    ((fitted, measured),) = asked
+    np.testing.assert_array_equal(fitted.toarray(), measured.toarray())
+    assert 0 < measured.data.max() < 10  # plays go to 234,257
 
 
 def test_new_items_have_a_place_in_a_saved_model(infrec: Infrec, tmp_path: Path) -> None:

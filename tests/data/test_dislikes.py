@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from infrec import Interactions, holdout
-from infrec.data.unnamed import without_user_ids
+from infrec.data.change import without_user_ids
 from infrec.errors import ConfigError, DataError
 from infrec.splits import by_time, leave_last_out
 

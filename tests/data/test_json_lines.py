@@ -40,6 +40,42 @@ def test_rows(tmp_path: Path, name: str, chunk: int, monkeypatch: pytest.MonkeyP
     assert [table.num_rows for table, _ in read] == [3, 1]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "json", "ndjson.gz"])
+def test_folder(tmp_path: Path, ending: str) -> None:
+    """Files as one log: what a file does not have is empty there, and whole numbers go with others."""
+    parts = [
+        lines([{"user": "ann", "item": 7, "rating": 5, "style": {"a": 1}}]),
+        lines([{"item": 8, "user": "bob", "rating": 3.5, "style": [2], "note": None}]),
+        lines([{"user": "cy", "rating": 1, "item": 7, "note": "good"}, {"user": "ann", "item": 8}]),
+    ]
+    for number, text in enumerate(parts):
+        data = text.encode()
+        file = tmp_path / "log" / "sub" / f"part-{number}.{ending}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    (tmp_path / "log" / "_SUCCESS").touch()
+    log = Interactions.read(tmp_path / "log")
+    assert log.users.ids.to_pylist() == ["ann", "bob", "cy"] and log.items.ids.to_pylist() == [7, 8]
+    assert log.n_interactions == 3 and log.report is not None and log.report.source == "log"
+    assert log.report.dropped == {"rating is not a finite number": 1}
+    assert Interactions.read(tmp_path / "log", positive="rating >= 3.5").users.ids.to_pylist() == [
+        "ann",
+        "bob",
+    ]
+    notes, _ = zip(*sources(tmp_path / "log")[0].tables(["note"], rows=1), strict=True)
+    assert [row for table in notes for row in table["note"].to_pylist()] == [None, None, "good", None]
+
+
+def test_folder_of_several_types(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"user": null, "item": 1}\n')
+    (tmp_path / "b.jsonl").write_text('{"user": "ann", "item": 1}\n')
+    (tmp_path / "c.jsonl").write_text('{"user": 3, "item": 1}\n')
+    with pytest.raises(
+        DataError, match=r"'user' is string in b\.jsonl and int64 in c\.jsonl; expected one type"
+    ):
+        Interactions.read(tmp_path)
+
+
 def test_items(tmp_path: Path) -> None:
     (tmp_path / "items.jsonl").write_text(
         '{"asin": 8, "title": "Eight &amp; more"}\n{"asin": 7, "title": null}\n'

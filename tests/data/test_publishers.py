@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infrec.data import Interactions, archives, publishers
-from infrec.data.archives import Folder, Zip
+from infrec.data import Interactions, publishers
 from infrec.data.datasets import load
-from infrec.data.publishers import GENRES_100K, NetflixSource
+from infrec.data.publishers import GENRES_100K, Folder, NetflixSource, Zip
 from infrec.errors import DataError
 
 FLAGS = "|".join("1" if genre in ("Animation", "Comedy") else "0" for genre in GENRES_100K)
@@ -172,7 +171,7 @@ def test_bombs_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert path.stat().st_size < 200_000
     with pytest.raises(DataError, match="not opened"):
         Interactions.read(path)
-    monkeypatch.setattr(archives, "SMALL", 1 << 30)
+    monkeypatch.setattr(publishers, "SMALL", 1 << 30)
     with pytest.raises(DataError, match="expected at most"):
         Zip(path, limit=1 << 20).open("ratings.csv")
 

@@ -303,7 +303,7 @@ def test_titles_from_an_items_table_or_the_log_itself(tmp_path: Path) -> None:
     assert log.item_info is not None and log.titles is not None
     assert log.titles.to_pylist() == ["Ten", None, "Thirty"]
     assert log.item_info.column("genres").to_pylist() == ["B", None, "A"]
-    assert log.report is not None and any("1 items of" in note for note in log.report.notes)
+    assert log.report is not None and any("1 item of" in note for note in log.report.notes)
     (tmp_path / "i.csv").write_text('item,title\n10,"Ten, again"\n')
     by_text = Interactions.from_frame(frame(), items=tmp_path / "i.csv").titles
     assert by_text is not None and by_text.to_pylist() == ["Ten, again", None, None]
@@ -335,6 +335,13 @@ def test_columns_by_name_and_position(tmp_path: Path) -> None:
     assert log.users.ids.to_pylist() == ["x", "z"] and log.time is not None
     (tmp_path / "b.csv").write_text("9,a,1\n8,b,1\n")
     assert Interactions.read(tmp_path / "b.csv", user=2, item=1).users.ids.to_pylist() == ["a", "b"]
+    (tmp_path / "n.csv").write_text("genre,movieId,userId\n1,2,3\n")
+    with pytest.raises(
+        DataError, match='name one, such as `user="userId"`'
+    ):  # what is recognised, else what is alike
+        Interactions.read(tmp_path / "n.csv", user="someone")
+    with pytest.raises(DataError, match='name one, such as `user="genre"`'):
+        Interactions.read(tmp_path / "n.csv", user="genres")
     (tmp_path / "c.csv").write_text("ann,heat\nbob,alien\n")  # no header, no number
     assert Interactions.read(tmp_path / "c.csv", user="1", item="2").users.ids.to_pylist() == ["ann", "bob"]
     with pytest.raises(DataError, match="no column 'nobody'"):

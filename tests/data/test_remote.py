@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gzip
 import http.server
+import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from infrec.data import Interactions
+from infrec.data import Interactions, remote
 from infrec.data.datasets import load
 from infrec.data.remote import is_remote, local_copy
 from infrec.errors import DataError
@@ -71,10 +73,61 @@ class _Store(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class _GoogleStore(_Store):
+    """What of Google Cloud Storage reading needs: descriptions of objects, their bytes, and lists."""
+
+    PAGE = 2
+
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(address.query).items()}
+        bucket, _, name = address.path.removeprefix("/storage/v1/b/").partition("/o/")
+        if address.path.endswith("/o"):
+            bucket = bucket.removesuffix("/o")
+            names = self._names(self.root / bucket, query.get("prefix", ""))
+            start = int(query.get("pageToken") or 0)
+            stop = start + self.PAGE
+            items = [self._described(bucket, name) for name in names[start:stop]]
+            more = {"nextPageToken": str(stop)} if stop < len(names) else {}
+            return self._json(200, {"kind": "storage#objects", "items": items, **more})
+        name = unquote(name)
+        if not (self.root / bucket / name).is_file():
+            return self._json(404, {"error": {"code": 404, "message": f"No such object: {bucket}/{name}"}})
+        if query.get("alt") == "media":
+            self.path = f"/{bucket}/{quote(name)}"
+            return super().do_GET()
+        return self._json(200, self._described(bucket, name))
+
+    @staticmethod
+    def _names(bucket: Path, prefix: str) -> list[str]:
+        files = (path.relative_to(bucket).as_posix() for path in bucket.rglob("*") if path.is_file())
+        return sorted(name for name in files if name.startswith(prefix))
+
+    def _described(self, bucket: str, name: str) -> dict[str, str]:
+        size = (self.root / bucket / name).stat().st_size
+        return {
+            "kind": "storage#object", "bucket": bucket, "name": name, "size": str(size), "generation": "1",
+            "updated": "2024-01-01T00:00:00.000Z",
+        }  # fmt: skip
+
+    def _json(self, code: int, document: dict[str, object]) -> None:
+        self._send(code, json.dumps(document).encode(), {"Content-Type": "application/json"})
+
+
+class _Refusing(_Store):
+    """A server that answers every request with one code."""
+
+    code: int
+
+    def do_GET(self) -> None:
+        error = {"code": self.code, "message": "you may not\nread this", "errors": [{"reason": "forbidden"}]}
+        self._send(self.code, json.dumps({"error": error}).encode())
+
+
 @contextmanager
-def served(root: Path) -> Iterator[str]:
+def served(root: Path, store: type[_Store] = _Store, **attributes: object) -> Iterator[str]:
     """The host and port of a server of this folder."""
-    handler = type("Handler", (_Store,), {"root": root})
+    handler = type("Handler", (store,), {"root": root, **attributes})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
@@ -92,6 +145,12 @@ def place(tmp_path: Path) -> Iterator[str]:
         pq.write_table(table.slice(number, 1), tmp_path / "parts" / f"{number}.parquet")
     with served(tmp_path) as host:
         yield host
+
+
+def into_bucket(root: Path) -> None:
+    (root / "bucket").mkdir()
+    for name in ("log.csv", "a log.csv.gz", "parts"):
+        (root / name).rename(root / "bucket" / name)
 
 
 def test_addresses() -> None:
@@ -116,9 +175,7 @@ def test_files_and_folders_of_s3(tmp_path: Path, place: str, monkeypatch: pytest
         "AWS_REGION": "us-east-1",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    (tmp_path / "bucket").mkdir()
-    for name in ("log.csv", "parts"):
-        (tmp_path / name).rename(tmp_path / "bucket" / name)
+    into_bucket(tmp_path)
     options = f"?endpoint_override={place}&scheme=http&region=us-east-1"
     for name in ("log.csv", "parts"):
         log = load(f"s3://bucket/{name}{options}")
@@ -126,6 +183,73 @@ def test_files_and_folders_of_s3(tmp_path: Path, place: str, monkeypatch: pytest
         assert log.report is not None and log.report.source == name
     with pytest.raises(DataError, match="there is nothing at s3://bucket/other"):
         load(f"s3://bucket/other{options}")
+
+
+needs_google = pytest.mark.skipif(
+    not hasattr(fs, "GcsFileSystem"), reason="this pyarrow was built without Google Cloud Storage"
+)
+
+
+@needs_google
+@pytest.mark.usefixtures("place")
+def test_files_and_folders_of_google_cloud_storage(tmp_path: Path) -> None:
+    into_bucket(tmp_path)
+    pq.write_table(pa.table({"user": ["cy"], "item": [2]}), tmp_path / "bucket" / "parts" / "2.parquet")
+    with served(tmp_path, _GoogleStore) as host:
+        options = f"?endpoint_override={host}&scheme=http"
+        for name in ("log.csv", "a%20log.csv.gz"):
+            log = load(f"gs://anonymous@bucket/{name}{options}")
+            assert log.users.ids.to_pylist() == ["ann", "bob"] and log.items.ids.to_pylist() == [1, 2]
+        for name in ("parts", "parts/"):  # three files, so two pages of names
+            log = load(f"gs://anonymous@bucket/{name}{options}")
+            assert log.users.ids.to_pylist() == ["ann", "bob", "cy"] and log.n_interactions == 3
+            assert log.report is not None and log.report.source == "parts"
+        for name in ("other", "part", "log.csv/none"):
+            with pytest.raises(DataError, match=rf"^there is nothing at gs://anonymous@bucket/{name}\?.*\.$"):
+                load(f"gs://anonymous@bucket/{name}{options}")
+
+
+@needs_google
+@pytest.mark.usefixtures("place")
+def test_google_cloud_storage_as_its_own_tools_are_pointed_at_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into_bucket(tmp_path)
+    with served(tmp_path, _GoogleStore) as host:
+        monkeypatch.setenv("CLOUD_STORAGE_EMULATOR_ENDPOINT", f"http://{host}")
+        assert load("gs://anonymous@bucket/log.csv").n_users == 2
+
+
+@needs_google
+@pytest.mark.parametrize("code", [401, 403, 503])
+def test_google_cloud_storage_that_refuses(
+    tmp_path: Path, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "RETRY_SECONDS", 1)
+    with served(tmp_path, _Refusing, code=code) as host:
+        address = f"gs://anonymous@bucket/log.csv?endpoint_override={host}&scheme=http"
+        with pytest.raises(DataError) as error:
+            load(address)
+    sentence = (
+        f"{address} cannot be read (you may not); check the address, the connection and your credentials."
+    )
+    assert str(error.value) == sentence
+
+
+@needs_google
+def test_google_cloud_storage_that_nobody_answers_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's own limit is 15 minutes."""
+    with http.server.HTTPServer(("127.0.0.1", 0), _Store) as free:
+        address = f"gs://anonymous@bucket/log.csv?endpoint_override=127.0.0.1:{free.server_port}&scheme=http"
+    monkeypatch.setattr(remote, "RETRY_SECONDS", 1)
+    start = time.monotonic()
+    with pytest.raises(DataError, match=r"cannot be read \(Could not connect to server\); check the address"):
+        load(address)
+    assert time.monotonic() - start < 60
+    monkeypatch.setattr(remote, "RETRY_SECONDS", 600)
+    with pytest.raises(DataError, match="Could not connect"):
+        load(f"{address}&retry_limit_seconds=1")
+    assert time.monotonic() - start < 120
 
 
 def test_addresses_that_no_file_system_knows() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from infrec.data import Interactions
-from infrec.data.strength import Strength, faded
-from infrec.data.weights import StrengthOptions, check, seconds
+from infrec.data.strength import Fading, Strength, StrengthOptions, check, faded, seconds
 from infrec.errors import ArtifactError, ConfigError, DataError
 
 PLAYS = Interactions.from_csr([[1.0, 3.0], [0.0, 1000.0]])
@@ -70,6 +71,22 @@ def test_weights_halve_with_each_half_life(unit: int) -> None:
     log = Interactions.from_csr([[4.0, 1.0, 1.0]])
     log = Interactions(log.matrix, log.users, log.items, time=days * 86400 * unit)
     np.testing.assert_allclose(faded(log, "10d").matrix.data, [4, 0.5, 0.25])
+
+
+def test_a_part_fades_as_its_log_does() -> None:
+    """Other users and items, and no times of its own; its own split too."""
+    days = np.array([20_000, 19_990, 19_980, 19_970])
+    log = Interactions.from_csr([[4.0, 1.0, 0.0], [0.0, 2.0, 1.0]])
+    log = replace(log, time=days * 86400, parts={"train": log.matrix[:, :], "val": 0 * log.matrix})
+    part = Interactions.from_csr(
+        [[8.0]], users=log.users.take(np.array([1])), items=log.items.take(np.array([1]))
+    )
+    fading = Fading.of(log, "10d")
+    np.testing.assert_allclose(fading(part).matrix.toarray(), [[2]])
+    whole = fading(log)
+    assert whole.parts is not None
+    np.testing.assert_allclose(whole.parts["train"].toarray(), [[4, 0.5, 0], [0, 0.5, 0.125]])
+    np.testing.assert_allclose(whole.matrix.toarray(), whole.parts["train"].toarray())
 
 
 def test_nothing_fades_without_times() -> None:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
-from infrec.data.synthetic import DEMO, generate, tables, write_log
-from infrec.data.synthetic_world import BLOCK, World, alias_table
+from infrec.data.synthetic import BLOCK, DEMO, World, alias_table, generate, tables, write_log
 from infrec.errors import ConfigError, DataError
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
-from infrec.data.encodings import Utf8
+from infrec.data.text import Utf8
 from infrec.errors import ConfigError, DataError
 
 BOOKS = [
@@ -167,7 +167,7 @@ def test_titles_of_book_crossing(book_crossing: Path) -> None:
         titles["0195153448"] == "Café & Bar" and titles["034545104X"] == 'The Real "J. Peterman" Rides; Again'
     )
     assert titles["0155061224"] is None
-    assert "BX-Books.csv is not UTF-8" in notes(log) and "1 rows of BX-Books.csv have too many" in notes(log)
+    assert "BX-Books.csv is not UTF-8" in notes(log) and "1 row of BX-Books.csv with too many" in notes(log)
 
 
 @pytest.mark.parametrize(

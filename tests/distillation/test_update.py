@@ -178,5 +178,10 @@ def test_what_cannot_be_continued(old: Summary, small_log: Interactions) -> None
         distill(small_log, previous=Summary.of(small_log, kind="sample"))
     with pytest.raises(DataError, match="none of the summary's 40 items is among the 3 of the new data"):
         distill(Interactions.from_csr(np.ones((3, 3)), items=["a", "b", "c"]), previous=old)
+    another = Interactions.from_csr(
+        np.ones((3, 11)), items=[*map(str, range(1000, 1010)), old.items.ids[0].as_py()]
+    )
+    with pytest.raises(DataError, match=r"only 3 of the 33 interactions .* \(1 of its 40 items\)"):
+        distill(another, previous=old)
     with pytest.raises(ConfigError, match="start is 'summary', but there is none to continue"):
         distill(small_log, users=5, start="summary")

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError, SolveError
 from infrec.evaluation import evaluate
-from infrec.evaluation.checks import memory_needed
+from infrec.evaluation.evaluate import memory_needed
 from infrec.models import PopRec
 from infrec.splits import Split, holdout
 

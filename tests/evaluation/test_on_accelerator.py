@@ -17,7 +17,8 @@ from infrec.evaluation import evaluate
 from infrec.kernels import devices
 from infrec.kernels.scores_gpu import ScoresThere
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, lists, two_sides
-from infrec.models.base import Fitted, Recommender
+from infrec.models.base import Recommender
+from infrec.models.fitted import Fitted
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.search import tune
 from infrec.splits import Split, holdout

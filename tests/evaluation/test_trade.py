@@ -8,12 +8,12 @@ import pytest
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.evaluation import evaluate
-from infrec.evaluation.trade import Trade, trade
+from infrec.evaluation.comparison import Trade, trade
 from infrec.metrics import ranking_metrics
 from infrec.models import InfiniteAE
 from infrec.models.balance import Balance
 from infrec.report import html
-from infrec.report.trade import document, headline, table
+from infrec.report.comparison import trade_document, trade_headline, trade_table
 from infrec.splits import Split, holdout
 
 
@@ -73,11 +73,11 @@ def test_without_a_wish_there_is_nothing_to_trade(model: InfiniteAE, split: Spli
 
 
 def test_its_page_says_what_it_costs(measured: Trade) -> None:
-    sentence = headline(measured)
+    sentence = trade_headline(measured)
     assert sentence.startswith("∞-AE with diversity 0.6, popularity −0.3: NDCG@10 −")
     before, after = (measured.steps[at].metrics["coverage@10"] for at in (0, -1))
     assert f"coverage@10 {100 * (after / before - 1):+.1f} %".replace("-", "−") in sentence.replace("-AE", "")
-    rows = table(measured).rows
+    rows = trade_table(measured).rows
     assert rows[0][0] == "by scores alone" and len(rows) == 4
-    page = html.render(document([measured], "films", "120 users.", {"device": "cpu"}))
+    page = html.render(trade_document([measured], "films", "120 users.", {"device": "cpu"}))
     assert sentence.split(":")[0] in page and "<svg" in page and "mean 1 − cosine" in page

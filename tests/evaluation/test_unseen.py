@@ -11,7 +11,7 @@ import pytest
 from infrec.data import Interactions, Summary, Vocabulary
 from infrec.errors import DataError
 from infrec.evaluation import evaluate
-from infrec.evaluation.checks import held_out_in
+from infrec.evaluation.evaluate import held_out_in
 from infrec.models import PopRec
 from infrec.splits import Split, holdout
 

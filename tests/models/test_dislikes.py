@@ -19,7 +19,7 @@ from infrec.kernels import gram
 from infrec.models import PopRec
 from infrec.models import dislikes as module
 from infrec.models.base import Recommender
-from infrec.search.dislikes import Tried, chosen
+from infrec.search.tune import TriedWeight, best_weight
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +106,8 @@ def test_reasons_add_up_to_scores(log: Interactions, model: str, user: int | Non
         assert told.score == pytest.approx(scores[item], abs=1e-5)
         assert told.baseline == pytest.approx(bare[item], abs=1e-5)
         assert told.baseline + sum(told.items["contribution"]) == pytest.approx(told.score, abs=1e-6)
-        if model == "exact":
-            assert sum(told.users["contribution"]) == pytest.approx(told.score, abs=1e-9)
+        by_users = pytest.approx(sum(told.users["contribution"]), abs=1e-9)
+        assert (told.score == by_users) is (model == "exact")
     with pytest.raises(DataError, match="does not know the user 'nobody'"):
         fitted.explain([1], 3, user="nobody")
 
@@ -130,8 +130,8 @@ def test_the_weight_is_chosen_on_validation(log: Interactions) -> None:
     split = holdout(log)
     assert all(part.dislikes is not None and part.dislikes.n_interactions for part in _parts(split))
     model = InfiniteAE(reg=5.0).fit(split.train, validation=split.val)
-    tried = [Tried(**one) for one in model.about["dislikes"]]
-    assert tried[0].weight == 0 and model.selected["dislikes"] == chosen(tried).weight
+    tried = [TriedWeight(**one) for one in model.about["dislikes"]]
+    assert tried[0].weight == 0 and model.selected["dislikes"] == best_weight(tried).weight
     fixed = InfiniteAE(reg=5.0, dislikes=model.selected["dislikes"]).fit(split.train)
     np.testing.assert_allclose(
         model.score(split.train.matrix, users=log.users.ids),
@@ -156,7 +156,7 @@ def _parts(split: infrec.Split) -> tuple[Interactions, ...]:
     ],
 )
 def test_fewest_dislikes_where_likes_stand_no_lower(tried: list[tuple[float, ...]], weight: float) -> None:
-    assert chosen([Tried(*one) for one in tried]).weight == weight
+    assert best_weight([TriedWeight(*one) for one in tried]).weight == weight
 
 
 def test_without_validation_an_inner_holdout_decides(log: Interactions) -> None:
@@ -232,6 +232,14 @@ def test_the_service_recommends_none_of_them(log: Interactions) -> None:
         assert row["because"]["score"] == told["score"]
     stranger = json.loads(recommend(served, [RecommendRequest(history=[1, 3])])[0])  # type: ignore[arg-type]
     assert len(stranger["items"]) == 10
+
+
+def test_the_service_says_whose_reasons_do_not_add_up() -> None:
+    """Of few centres, users lack what dislikes take away (`test_reasons_add_up_to_scores`)."""
+    from infrec.serve.schemas import Because
+
+    words = Because.model_json_schema()["description"]
+    assert "few centres (Nyström) what dislikes take away" in " ".join(words.split())
 
 
 def test_a_saved_model_that_contradicts_itself_is_refused(log: Interactions, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from infrec.data import Interactions, Vocabulary
 from infrec.errors import ConfigError, DataError, MemoryBudgetError
 from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.ntk import NTK
-from infrec.models import InfiniteAE, centres
+from infrec.models import InfiniteAE
 from infrec.models.base import Recommender
 from infrec.search.criterion import Criterion
 from infrec.splits import holdout
@@ -48,7 +48,8 @@ def test_all_users_as_centres_is_the_exact_model(small_log: Interactions, dtype:
 
 
 def test_centres_are_distinct_users_and_depend_on_the_seed(small_log: Interactions) -> None:
-    one, same, other = (centres.choose(small_log, 30, seed=seed).users.ids.to_pylist() for seed in (1, 1, 2))
+    counts = small_log.user_counts
+    one, same, other = (nystrom.draw_centres(counts, 30, seed=seed).tolist() for seed in (1, 1, 2))
     assert one == same != other
     assert len(set(one)) == 30 and one == sorted(one)
 
@@ -56,8 +57,8 @@ def test_centres_are_distinct_users_and_depend_on_the_seed(small_log: Interactio
 def test_users_without_a_history_are_no_centres(small_log: Interactions) -> None:
     empty = sp.csr_array((40, 60), dtype=np.float32)
     log = Interactions.from_csr(sp.vstack([empty, small_log.matrix]))
-    assert centres.choose(log, 30, seed=0).user_counts.min() > 0
-    assert centres.choose(log, 130, seed=0).n_users == 120
+    assert log.user_counts[nystrom.draw_centres(log.user_counts, 30, seed=0)].min() > 0
+    assert len(nystrom.draw_centres(log.user_counts, 130, seed=0)) == 120
 
 
 def test_auto_decides_by_memory_and_says_why(

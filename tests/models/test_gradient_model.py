@@ -12,9 +12,9 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.models import MF, MVAE, BiasOnly, LightGCN, NeuMF, batches
-from infrec.models.batches import Batch, Pairs
+from infrec.models.batches import Batch, Pairs, Step
 from infrec.models.gradient_model import GradientModel
-from infrec.models.trainer import Step, bpr, penalty
+from infrec.models.trainer import bpr, penalty
 from infrec.randomness import generator
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")

@@ -16,8 +16,7 @@ from infrec.errors import ArtifactError, ConfigError, MemoryBudgetError, SolveEr
 from infrec.kernels import devices, gram, resident
 from infrec.kernels.ntk import NTK
 from infrec.kernels.ridge import ItemRidge
-from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
-from infrec.metrics.ranking import hits, top_k
+from infrec.metrics.ranking import hits, top_k, truncated_ndcg, truncated_recall
 from infrec.models import InfiniteAE, InfiniteAEPlus, load, two_sides
 from infrec.models.base import Recommender
 from infrec.models.infinite_ae_plus import LADDERS
@@ -25,7 +24,7 @@ from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial
 from infrec.models.two_sides import ITEM_SIDE_USER_POWER, LOW_PASS_POWER, ItemSide, LowPass, Scales, UserSide
 from infrec.search import ladder
 from infrec.search.criterion import cutoff
-from infrec.search.ladder import climb
+from infrec.search.ladder import Climb
 from infrec.splits import hide
 from tests.hostile import reseal
 from tests.models.contract import RecommenderContract
@@ -263,7 +262,7 @@ def test_it_climbs_to_the_top() -> None:
         "popularity_power": 0.3,
         "user_power": 0.0,
     }
-    best, candidates = climb([Landscape(top)], LADDERS, {})
+    best, candidates = Climb([Landscape(top)], LADDERS, {}).run()
     assert {name: best[name] for name in top} == top
     assert len(candidates) < 60
 
@@ -275,7 +274,7 @@ def test_noise_leaves_it_where_it_began() -> None:
     for seed in range(20):
         flat = Landscape({}, noise=3.0)
         flat.rng = np.random.default_rng(seed)
-        best, candidates = climb([flat], LADDERS, {})
+        best, candidates = Climb([flat], LADDERS, {}).run()
         kept += sum(best[name] == START[name] for name in LADDERS.values)
         winner = max((c for c in candidates if c.score is not None), key=lambda c: c.score or 0.0)
         moved_by_argmax += dict(winner.settings) != dict(START)
@@ -297,10 +296,10 @@ def test_the_budget_is_kept(small_log: Interactions) -> None:
 
 def test_what_costs_too_much_is_left_out_and_the_rest_is_tried() -> None:
     top = {"reg": 20.0, "low_pass_weight": 0.5, "item_weight": 1.0, "popularity_power": 0.3}
-    best, candidates = climb([Landscape(top, price=100.0)], LADDERS, {}, operations=60)
+    best, candidates = Climb([Landscape(top, price=100.0)], LADDERS, {}, operations=60).run()
     assert {c.settings["reg"] for c in candidates} == {START["reg"]}
     assert {name: best[name] for name in top} == top | {"reg": START["reg"]}
-    assert len(climb([Landscape(top)], LADDERS, {}, operations=9)[1]) <= 9
+    assert len(Climb([Landscape(top)], LADDERS, {}, operations=9).run()[1]) <= 9
 
 
 @pytest.mark.parametrize("seconds", [0.5, 30.0, 200.0])
@@ -314,7 +313,7 @@ def test_a_search_ends_within_its_time(seconds: float, monkeypatch: pytest.Monke
             return super().quality(s)
 
     monkeypatch.setattr(ladder.time, "perf_counter", lambda: clock[0])
-    _, candidates = climb([Timed({"reg": 20.0, "item_weight": 1.0})], LADDERS, {}, seconds=seconds)
+    _, candidates = Climb([Timed({"reg": 20.0, "item_weight": 1.0})], LADDERS, {}, seconds=seconds).run()
     assert clock[0] <= max(1.25, 1.2 * seconds)
     assert len(candidates) == 1 or clock[0] > 0.4 * seconds or len(candidates) > 30
 
@@ -335,7 +334,7 @@ def test_what_is_kept_costs_nothing_again(small_log: Interactions) -> None:
 
 def test_poor_candidates_are_spared_the_other_trials() -> None:
     first, second = Landscape({"reg": 5.0}, slope=5.0), Landscape({"reg": 5.0})
-    _, candidates = climb([first, second], LADDERS, {})
+    _, candidates = Climb([first, second], LADDERS, {}).run()
     assert second.calls < first.calls
     spared = [c for c in candidates if c.dropped]
     assert len(spared) == first.calls - second.calls

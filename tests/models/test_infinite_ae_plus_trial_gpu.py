@@ -17,7 +17,7 @@ from infrec.models.infinite_ae_plus import LADDERS
 from infrec.models.infinite_ae_plus_trial import Trial
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial, _Scores
 from infrec.search.criterion import quality
-from infrec.search.ladder import climb
+from infrec.search.ladder import Climb
 from infrec.splits import hide
 
 START = dict(LADDERS.start)
@@ -121,7 +121,7 @@ def test_a_kernel_without_a_factor_is_refused(pairs: dict[str, tuple[Trial, Devi
     twice = sp.csr_array(sp.vstack([left[:117], left[:3]]))
     trial = DeviceTrial(twice, pairs["own users"][0].hidden)
     with pytest.raises(SolveError, match=r"1 candidate settings failed; .* reg=0 is not positive definite"):
-        climb([trial], LADDERS, START | {"reg": 0.0})
+        Climb([trial], LADDERS, START | {"reg": 0.0}).run()
     assert np.isfinite(trial.quality(START)).all()
 
 

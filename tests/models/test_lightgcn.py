@@ -10,8 +10,8 @@ import pytest
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models import LightGCN, batches, lightgcn
-from infrec.models.batches import Batch, Pairs
-from infrec.models.trainer import Step, bpr, penalty
+from infrec.models.batches import Batch, Pairs, Step
+from infrec.models.trainer import bpr, penalty
 from infrec.randomness import generator
 from tests.models.contract import RecommenderContract
 

@@ -13,8 +13,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.errors import ConfigError
 from infrec.models import MVAE, batches
-from infrec.models.batches import Batch, Log, Sizes
-from infrec.models.trainer import Step
+from infrec.models.batches import Batch, Log, Sizes, Step
 from infrec.randomness import generator
 from tests.models.contract import RecommenderContract
 

@@ -91,6 +91,20 @@ def test_titles_say_years_and_texts_without_kinds_are_left_out() -> None:
         Features(pa.table({"n": [1.0, None, 2.0, 3.0], "g": ["u", "u", "v", "v"]}))
 
 
+def test_numbers_of_a_text_file_are_numbers() -> None:
+    """A CSV file has texts: years lie near each other there, too. Numbers that tell items apart are ids."""
+    years = ["1990", "1992", "1990", "2000"]
+    features = Features(
+        pa.table({"year": years, "id": ["7", "8", "9", "10"], "price": ["1.5", "2", "3", "4"]})
+    )
+    assert [column.name for column in features.columns] == ["year", "price"]
+    read = Features(pa.table({"year": [float(year) for year in years]})).columns[0]
+    np.testing.assert_array_equal(features.columns[0].numbers, read.numbers)
+    assert Features(pa.table({"g": ["1", "2|1", "2", "1"]})).columns[0].vectors is not None
+    with pytest.warns(UserWarning, match="'n' is left out: 1 of 4 items have no value"):
+        Features(pa.table({"n": ["1", "", "1", "3"], "g": ["u", "u", "v", "v"]}))
+
+
 @pytest.mark.parametrize(
     ("table", "columns", "words"),
     [
@@ -101,7 +115,10 @@ def test_titles_say_years_and_texts_without_kinds_are_left_out() -> None:
         ({"n": [1.0, 1.0]}, ["n"], "'n' says nothing of their kind: it has one value for all items"),
         ({"g": ["a", "a"]}, ["g"], "it has one value for all items"),
         ({"n": [1.0, None]}, ["n"], "1 of 2 items have no value: are they in the items file"),
-        ({"g": pa.nulls(2, pa.string())}, ["g"], "2 of 2 items have no value"),
+        ({"g": pa.nulls(2, pa.string()), "n": [1, 2]}, ["g"], "2 of 2 items have no value"),
+        ({"n": ["1", "nan", "1"]}, ["n"], "'n' holds NaN or infinite numbers"),
+        ({"n": ["1", "", "1"]}, ["n"], "1 of 3 items have no value: are they in the items file"),
+        ({"g": ["a", None, None], "n": [1, None, None]}, None, "2 of 3 items are not in the items file"),
         ({"v": [[1.0, 2.0], [1.0]]}, None, "'v' have several lengths"),
         ({"v": [[1.0, float("inf")], [1.0, 2.0]]}, None, "'v' holds NaN or infinite"),
     ],

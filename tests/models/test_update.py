@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
+from infrec.data.strength import Strength
 from infrec.data.synthetic import generate
-from infrec.errors import DataError
+from infrec.errors import ConfigError, DataError
 from infrec.kernels import devices, ridge
 from infrec.kernels.ridge_update import Solution
 from infrec.models import EASE, InfiniteAE
@@ -160,6 +161,20 @@ def test_weights_are_kept_or_added(before: Interactions) -> None:
     assert model.log.n_interactions == before.n_interactions and not model.log.weighted
     model.update(some, duplicates="sum")
     assert (model.log.matrix[:3].data == 2).all() and (model.log.matrix[3:].data == 1).all()
+
+
+def test_new_weights_count_for_what_the_known_ones_do(before: Interactions) -> None:
+    """A model says which function of weights it was fitted with; weights that fade cannot be added to."""
+    plays = before.with_matrix(before.matrix * 3)
+    log1p = Strength.of("log1p", plays)
+    model = EASE(reg=20.0).fit(log1p(plays)).with_facts(weights=log1p.about)
+    new = Interactions.from_csr([[8.0, 3.0]], users=[10**6], items=list(before.items)[:2])
+    model.update(new)
+    np.testing.assert_allclose(model.log.matrix[[-1]].data, np.log([9, 4]) / np.log(4), rtol=1e-5)
+    faded = EASE(reg=20.0).fit(before).with_facts(half_life="90d")
+    with pytest.raises(ConfigError, match=r"a half-life of 90d.*fit it again on everything"):
+        faded.update(new)
+    assert faded.forget(before.users[0]).log.n_users == before.n_users - 1
 
 
 def test_settings_are_chosen_again_on_request(before: Interactions, everything: Interactions) -> None:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.models import batches
-from infrec.models.batches import Batch, Log, PaddedSizes, Sizes
-from infrec.models.trainer import Step
+from infrec.models.batches import Batch, Log, PaddedSizes, Sizes, Step
 from infrec.paper.ader import BASE_WEIGHT, Memory, Rehearsal, Update, UpdatedMVAE, adaptive_weight, share
 from infrec.randomness import generator
 from infrec.splits import hide

@@ -10,8 +10,7 @@ import pytest
 from infrec.paper import get, published
 from infrec.paper.cells import Data, pairs
 from infrec.paper.model_selection import kendall
-from infrec.paper.results import Results
-from infrec.paper.rows import rows_of
+from infrec.paper.results import Results, rows_of
 from infrec.report.document import Claim
 from tests.paper.made import record, write
 

@@ -15,7 +15,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.data.export import export
 from infrec.errors import DataError
-from infrec.paper import continual, continual_strategies, timeline
+from infrec.paper import continual, continual_strategies
 from infrec.paper.cells import PERIODS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Plan
 from infrec.paper.results import Results
@@ -54,14 +54,14 @@ def cell(dataset: str, strategy: str, **settings: Any) -> Cell:
 
 
 def walk(dataset: str, strategy: str) -> continual_strategies.Walk:
-    logs = timeline.cut(dataset, COUNT)
+    logs = continual_strategies.cut(dataset, COUNT)
     return continual_strategies.Walk(
         cell(dataset, strategy), logs, round(0.05 * logs[0].n_interactions), Stopwatch(), silent
     )
 
 
 def test_an_item_and_a_user_that_come_late(dataset: str) -> None:
-    logs = timeline.cut(dataset, COUNT)
+    logs = continual_strategies.cut(dataset, COUNT)
     late = logs[0].items.positions([f"i{LATE_ITEM}"])[0]
     loner = logs[0].users.positions([f"u{LONER}"])[0]
     assert not logs[0].item_counts[late] and logs[1].item_counts[late]
@@ -70,7 +70,7 @@ def test_an_item_and_a_user_that_come_late(dataset: str) -> None:
     way.step()
     assert not way.state.memory.known[late]
     assert way.state.measured[0]["period"] == 2 and way.state.measured[0]["unseen_percent"] > 0
-    scores = way.model.score(timeline.active(logs[1]).matrix)
+    scores = way.model.score(continual_strategies.active(logs[1]).matrix)
     assert (scores[:, late] < scores[:, way.state.memory.known].min(axis=1)).all()  # never recommended
     before = way.state.memory.parameters["out.bias"][late]
     way.step()
@@ -109,7 +109,7 @@ def test_updates_go_on_until_nothing_improves_for_long(dataset: str) -> None:
     epochs = []
     for settings in ({}, {"patience": 1, "most_epochs": 3}):
         one = dataclasses.replace(cell(dataset, "fine-tune", **settings), fits=(fit,))
-        logs = timeline.cut(dataset, COUNT)
+        logs = continual_strategies.cut(dataset, COUNT)
         way = continual_strategies.Walk(one, logs, 10, Stopwatch(), silent)
         way.step()
         epochs.append(way.training.epoch)
@@ -118,7 +118,7 @@ def test_updates_go_on_until_nothing_improves_for_long(dataset: str) -> None:
 
 
 def test_joint_sees_everything_and_the_others_the_period(dataset: str) -> None:
-    logs = timeline.cut(dataset, COUNT)
+    logs = continual_strategies.cut(dataset, COUNT)
     seen = {}
     for strategy in ("joint", "individual"):
         way = walk(dataset, strategy)
@@ -160,18 +160,18 @@ def small_ml_1m(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("INFREC_CACHE", str(tmp_path / "nowhere"))
     log = Interactions.from_csr(np.ones((3, 2)), users=[1, 2, 3], items=[10, 20])
     items = hashlib.sha256(log.matrix.indices.astype("<i8").tobytes()).hexdigest()
-    monkeypatch.setattr(timeline, "ML_1M_SIZES", (3, 2, 6))
-    monkeypatch.setattr(timeline, "ML_1M_ITEMS", items)
+    monkeypatch.setattr(continual_strategies, "ML_1M_SIZES", (3, 2, 6))
+    monkeypatch.setattr(continual_strategies, "ML_1M_ITEMS", items)
     path = tmp_path / "movies.parquet"
     export(dataclasses.replace(log, time=np.array([0, 1, 1, 0, 0, 1])), path, "parquet")
-    timeline.timeline.cache_clear()
+    continual_strategies.timeline.cache_clear()
     return str(path)
 
 
 def test_the_order_of_ml_1m_without_its_times(small_ml_1m: str) -> None:
     """Users backwards, each history in its own order: what the data's places in histories stand for."""
-    found = timeline.timeline(small_ml_1m)
-    assert found.time is not None and not timeline.has_times(small_ml_1m)
+    found = continual_strategies.timeline(small_ml_1m)
+    assert found.time is not None and not continual_strategies.has_times(small_ml_1m)
     order = np.argsort(found.time)
     assert np.repeat([1, 2, 3], 2)[order].tolist() == [3, 3, 2, 2, 1, 1]
     assert found.matrix.indices[order].tolist() == [0, 1, 1, 0, 0, 1]
@@ -184,27 +184,27 @@ def test_the_times_of_ml_1m_are_taken_from_their_file(small_ml_1m: str) -> None:
         "item": [20, 10, 10, 10, 20, 20, 10],
         "time": [7, 1, 5, 99, 4, 3, 6],
     }
-    path = Path(small_ml_1m).parent / timeline.TIMES
+    path = Path(small_ml_1m).parent / continual_strategies.TIMES
     parquet.write_table(pa.table(times), path)
-    assert timeline.has_times(small_ml_1m)
-    found = timeline.timeline(small_ml_1m)
+    assert continual_strategies.has_times(small_ml_1m)
+    found = continual_strategies.timeline(small_ml_1m)
     assert found.time is not None and found.time.tolist() == [1, 4, 5, 3, 6, 7]
     cells = continual.CONTINUAL.cells(Plan((small_ml_1m,), (42,), {small_ml_1m: 3}))
     assert {dict(each.data.settings)["times"] for each in cells} == {"real"}  # other cells than without
     parquet.write_table(pa.table({name: values[1:] for name, values in times.items()}), path)
-    timeline.timeline.cache_clear()
+    continual_strategies.timeline.cache_clear()
     with pytest.raises(DataError, match="lacks times"):
-        timeline.timeline(small_ml_1m)
+        continual_strategies.timeline(small_ml_1m)
 
 
 def test_what_has_no_times(small_log: Interactions, tmp_path: Path) -> None:
     export(small_log, tmp_path / "none.parquet", "parquet")
     with pytest.raises(DataError, match="has no times; expected times that can be compared"):
-        timeline.timeline(str(tmp_path / "none.parquet"))
+        continual_strategies.timeline(str(tmp_path / "none.parquet"))
     places = np.concatenate([np.arange(n) for n in small_log.user_counts])
     export(dataclasses.replace(small_log, time=places), tmp_path / "places.parquet", "parquet")
     with pytest.raises(DataError, match="has places in each user's own history"):
-        timeline.timeline(str(tmp_path / "places.parquet"))
+        continual_strategies.timeline(str(tmp_path / "places.parquet"))
 
 
 # ---- what the records say ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from infrec.paper.cells import Cell, Data, pairs
 from infrec.paper.deanonymise import Level
 from infrec.paper.experiment import SEEDS, Plan
 from infrec.paper.results import Results
-from infrec.privacy.reconstruction import hits
+from infrec.privacy.linkage import hits
 from infrec.samplers import sample
 from tests.paper.made import write
 from tests.paper.test_claims import found, verdicts

@@ -15,7 +15,7 @@ import pytest
 from infrec import models, paper
 from infrec.data import Interactions
 from infrec.data.export import export
-from infrec.paper import ablation, experiment, peers, runner
+from infrec.paper import ablation, experiment, runner, weighted
 from infrec.paper.cells import Data
 from infrec.paper.records import FILE, Records
 from infrec.report import figures
@@ -237,5 +237,5 @@ def test_every_model_of_the_whole_grid_can_be_made(name: str, place: Path) -> No
     plan = runner.plan(experiment, [str(place / "tiny.parquet")], root=place, quick=False, seeds=1)
     fits = {fit for cell in experiment.cells(plan) for fit in cell.fits}
     for fit in fits:
-        if fit.model not in peers.NAMES:
+        if fit.model not in weighted.PEERS:
             models.create(fit.model, **dict(fit.settings))

@@ -22,7 +22,7 @@ from infrec import paper
 from infrec.data import Interactions
 from infrec.data.export import export
 from infrec.models import create
-from infrec.paper import ablation, continual_strategies, experiment, measure, timeline
+from infrec.paper import ablation, continual_strategies, experiment, measure
 from infrec.paper.cells import HEURISTICS, PERIODS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Plan
 from infrec.progress import Stopwatch, silent
@@ -164,7 +164,7 @@ def test_an_update_does_not_see_the_period_that_it_is_measured_on(
     """The experiments of continual learning have no test part: there it is the next period."""
     time = np.random.default_rng(5).permutation(small_log.n_interactions) + 10**6
     export(dataclasses.replace(small_log, time=time), tmp_path / "timed.parquet", "parquet")
-    first, second, third = timeline.cut(str(tmp_path / "timed.parquet"), 3)
+    first, second, third = continual_strategies.cut(str(tmp_path / "timed.parquet"), 3)
     mirrored = third.with_matrix(sp.csr_array(third.matrix[:, ::-1]), time=third.time)
     settings = pairs(strategy="distill-cf", periods=3, exemplars=10, most_epochs=3, **STEPS)
     cell = Cell("timed", 7, Data(PERIODS, settings=settings), (Fit("mvae", pairs(latent=8, hidden=32)),))

@@ -15,7 +15,7 @@ from infrec.data import Interactions
 from infrec.data.export import export
 from infrec.evaluation import evaluate
 from infrec.models import EASE, PopRec
-from infrec.paper import code, measure, runner, site
+from infrec.paper import measure, records, runner, site
 from infrec.paper.cells import Cell, Data, Fit, pairs
 from infrec.paper.records import GROUPS, PAIRED, groups
 from infrec.paper.results import Results
@@ -30,32 +30,32 @@ __all__ = ["infrec"]
 # ---- the code ----------------------------------------------------------------------------------------------
 def test_a_hash_is_that_of_a_room(tmp_path: Path) -> None:
     """A changed line changes its room alone; what only shows numbers changes nothing."""
-    for room in (*code.ROOMS, "paper", "report"):
+    for room in (*records.ROOMS, "paper", "report"):
         (tmp_path / room).mkdir()
         (tmp_path / room / "one.py").write_text("x = 1\n")
-    for name in (*code.MEASURING, "site.py"):
+    for name in (*records.MEASURING, "site.py"):
         (tmp_path / "paper" / name).write_text("x = 1\n")
     (tmp_path / "errors.py").write_text("")
-    before = code.fingerprints(tmp_path)
-    assert set(before) == {code.GROUND, "paper", *code.ROOMS}
+    before = records.fingerprints(tmp_path)
+    assert set(before) == {records.GROUND, "paper", *records.ROOMS}
     for path, room in (
         ("models/one.py", "models"),
         ("paper/measure.py", "paper"),
-        ("errors.py", code.GROUND),
+        ("errors.py", records.GROUND),
     ):
         old = (tmp_path / path).read_text()
         (tmp_path / path).write_text("x = 2\n")
-        after = code.fingerprints(tmp_path)
+        after = records.fingerprints(tmp_path)
         assert {name for name in after if after[name] != before[name]} == {room}
         (tmp_path / path).write_text(old)
     for path in ("report/one.py", "paper/site.py"):
         (tmp_path / path).write_text("x = 2\n")
-    assert code.fingerprints(tmp_path) == before
+    assert records.fingerprints(tmp_path) == before
 
 
 def test_every_file_that_measures_is_there() -> None:
-    assert all((code.SOURCE / "paper" / name).is_file() for name in code.MEASURING)
-    assert all((code.SOURCE / room).is_dir() for room in code.ROOMS)
+    assert all((records.SOURCE / "paper" / name).is_file() for name in records.MEASURING)
+    assert all((records.SOURCE / room).is_dir() for room in records.ROOMS)
 
 
 def test_records_older_than_the_code_are_counted() -> None:
@@ -63,11 +63,11 @@ def test_records_older_than_the_code_are_counted() -> None:
     old, same, other = (record("demo", "ease", 1.0) for _ in range(3))
     same["code"] = {"commit": "1" * 40, "source": now}
     other["code"] = {"commit": "2" * 40, "source": {**now, "models": "cc"}}
-    found = code.Outdated.of([old, same, other], now)
+    found = records.Outdated.of([old, same, other], now)
     assert found == (3, 1, 1, ("models",))
     assert "1 were made by code that has changed since in models" in str(found)
-    assert str(code.Outdated.of([same], now)) == ""
-    assert code.makers([old, same, same]) == [
+    assert str(records.Outdated.of([same], now)) == ""
+    assert records.makers([old, same, same]) == [
         "commit 11111111 (2 records)",
         "infrec 0.1.0, commit not noted (1 record)",
     ]
@@ -94,7 +94,7 @@ def dataset(small_log: Interactions, tmp_path_factory: pytest.TempPathFactory) -
 def test_a_record_carries_its_code_and_means_of_groups(dataset: str, tmp_path: Path) -> None:
     (made,) = runner.run([Cell(dataset, 42, Data(), (Fit("ease", pairs(reg=5)),))], tmp_path / "x").records
     assert re.fullmatch(r"[0-9a-f]{40}\+?", made["code"]["commit"] or "0" * 40)
-    assert made["code"]["source"] == code.fingerprints(code.SOURCE)
+    assert made["code"]["source"] == records.fingerprints(records.SOURCE)
     (line,) = made["measured"]
     assert set(line["groups"]) == set(PAIRED)
     assert {len(means) for means in line["groups"].values()} == {GROUPS}

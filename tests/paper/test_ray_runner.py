@@ -15,7 +15,7 @@ import pytest
 from infrec.data import Interactions
 from infrec.data.export import export
 from infrec.errors import ConfigError
-from infrec.paper import measure, ray_runner, runner
+from infrec.paper import measure, runner
 from infrec.paper.cells import Cell, Data, Fit
 from infrec.paper.records import FILE, Records
 from tests.paper.test_runner import same
@@ -36,8 +36,8 @@ def dataset(small_log: Interactions, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     """One small cluster for all tests: `Ray` uses it and leaves it running."""
-    found = ray_runner._ray()
-    ray_runner.Ray(processors=2)._join(found)
+    found = runner._ray()
+    runner.Ray(processors=2)._join(found)
     yield found
     found.shutdown()
 
@@ -56,14 +56,14 @@ def test_a_killed_worker_loses_nothing_and_nothing_is_done_twice(
     here = runner.run(cells, tmp_path / "here" / "x").records
     directory = tmp_path / "there" / "x"
     directory.parent.mkdir()
-    monkeypatch.setattr(ray_runner, "_work", _killed_once)
-    outcome = runner.run(cells, directory, executor=ray_runner.Ray())
+    monkeypatch.setattr(runner, "_work", _killed_once)
+    outcome = runner.run(cells, directory, executor=runner.Ray())
     assert _mark(directory).is_file(), "no worker was killed"
     assert not outcome.errors
     assert list(map(same, outcome.records)) == list(map(same, here))
     lines = (directory / FILE).read_text().splitlines()
     assert len(lines) == len(cells) == len(Records(directory).read())
-    again = runner.run(cells, directory, executor=ray_runner.Ray())
+    again = runner.run(cells, directory, executor=runner.Ray())
     assert again.ran == 0 and again.records == outcome.records
 
 
@@ -85,9 +85,9 @@ def test_a_cell_whose_worker_always_dies_is_reported_and_the_others_go_on(
     dataset: str, tmp_path: Path, ray: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = grid(dataset)
-    monkeypatch.setattr(ray_runner, "_work", _deadly)
-    monkeypatch.setattr(ray_runner, "ATTEMPTS", 2)
-    outcome = runner.run(cells, tmp_path / "x", executor=ray_runner.Ray())
+    monkeypatch.setattr(runner, "_work", _deadly)
+    monkeypatch.setattr(runner, "ATTEMPTS", 2)
+    outcome = runner.run(cells, tmp_path / "x", executor=runner.Ray())
     assert [cell for cell, _ in outcome.errors] == [cells[0]]
     assert "died 2 times" in outcome.errors[0][1]
     assert [record["cell"] for record in outcome.records] == [cells[1].hash]
@@ -107,4 +107,4 @@ def test_no_cluster_there(dataset: str, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("RAY_ADDRESS", address)
     for asked in (address, "auto"):
         with pytest.raises(ConfigError, match=f"no Ray cluster at '{asked}' .*refused"):
-            list(ray_runner.Ray(asked).run(grid(dataset), tmp_path))
+            list(runner.Ray(asked).run(grid(dataset), tmp_path))

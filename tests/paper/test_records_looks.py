@@ -9,7 +9,7 @@ import pytest
 
 from infrec.data import Interactions
 from infrec.data.export import export
-from infrec.paper import cold, get, measure, runner, site
+from infrec.paper import appendix, get, measure, runner, site
 from infrec.paper.cells import Cell, Data, pairs
 from infrec.paper.experiment import Plan
 from infrec.paper.records import LOOK, Records
@@ -98,7 +98,7 @@ def test_quick_records_of_trained_models_step_aside_where_nothing_is_distilled(t
         settings = {"epochs": epochs}
         write(tmp_path, "cold", record("ml-1m", "mf", value, quick=quick, strata=strata, settings=settings))
     results = Results.at(tmp_path, "cold")
-    assert [row.value for row in cold.bins(results, "users")["mf"]] == [60.0]
+    assert [row.value for row in appendix.bins(results, "users")["mf"]] == [60.0]
     assert values(tmp_path, "cold") == [60.0]
 
 
@@ -125,7 +125,7 @@ def test_coldness_is_that_of_the_settings_committed_last(tmp_path: Path) -> None
         strata = {kind: [{**bins, "value": value}] for kind in ("users", "items")}
         made = record("ml-1m", "mf", value, seed=seed, strata=strata, settings={"latent": latent})
         write(tmp_path, "cold", made)
-    (row,) = cold.bins(Results.at(tmp_path, "cold"), "users")["mf"]
+    (row,) = appendix.bins(Results.at(tmp_path, "cold"), "users")["mf"]
     assert (row.value, row.seeds) == (40.0, 2)
 
 

@@ -16,8 +16,7 @@ from scipy.stats import ttest_rel
 from infrec.paper import get, verdicts
 from infrec.paper.cells import Data, pairs
 from infrec.paper.experiment import WIDE, Plan
-from infrec.paper.results import Results
-from infrec.paper.rows import Row, rows_of
+from infrec.paper.results import Results, Row, rows_of
 from infrec.paper.verdicts import Answer, every, margin, most, some
 from infrec.report.document import Claim
 from tests.paper.made import record, write

@@ -13,10 +13,10 @@ from infrec.data import Interactions
 from infrec.data.summary import Summary
 from infrec.distillation.settings import DistillSettings
 from infrec.errors import ConfigError, DataError
-from infrec.privacy import Audit, Released, audit, groups, linkage, membership, roc
+from infrec.privacy import Audit, Released, audit, linkage, matching, membership
 from infrec.privacy.linkage import Neighbours
+from infrec.privacy.membership import strongest
 from infrec.privacy.released import outstanding
-from infrec.privacy.roc import strongest
 from infrec.report import audit as page
 from infrec.report import html
 from infrec.report.audit import paragraph
@@ -115,10 +115,10 @@ def test_pure_noise_gives_nobody_away_beyond_chance(on_noise: Audit) -> None:
 def test_planted_members_are_found_and_absent_ones_are_not(people: tuple[Interactions, Interactions]) -> None:
     """A release of 100 of the members: exactly these are linked, and they alone stand out."""
     members, _ = people
-    who = groups.Groups.of(members, None, members.items)
+    who = matching.Groups.of(members, None, members.items)
     rows = members.matrix[:100]
     everybody, support = who.everybody, who.support
-    own = groups.nearest(rows, everybody, support).person
+    own = matching.nearest(rows, everybody, support).person
     np.testing.assert_array_equal(own, np.arange(100))
     targets, numbers = linkage.auxiliary(everybody, 16, 0, support, np.random.default_rng(1))
     found = linkage.match(targets, rows, support=support, whose=(own, numbers))
@@ -160,7 +160,7 @@ def test_what_tells_members_apart_without_singling_anybody_out_is_a_trace(on_noi
     members, control = rng.normal(0.5, 1, 5000), rng.normal(0, 1, 600)
     members, control = np.minimum(members, 2.5), np.minimum(control, 2.6)
     control[:6] = 2.6  # the few who stand out most were never in the log
-    shifted = roc.Membership.of("likelihood", members, control, seed=0)
+    shifted = membership.Membership.of("likelihood", members, control, seed=0)
     found = replace(on_noise, membership=[*on_noise.membership, shifted])
     assert shifted.tpr["1 %"].low <= 0.02 and 0.6 < shifted.auc.value < 0.68
     assert found.leaks == [] and found.traces == ["membership (likelihood)"]
@@ -173,7 +173,7 @@ def test_what_tells_members_apart_without_singling_anybody_out_is_a_trace(on_noi
 
     explained = replace(found, popularity=replace(shifted, score="popularity"))
     assert explained.traces == [], "popularity alone tells them apart as well"
-    sharp = roc.Membership.of("likelihood", members + 2, control, seed=0)
+    sharp = membership.Membership.of("likelihood", members + 2, control, seed=0)
     leaking = replace(on_noise, membership=[sharp])
     assert leaking.leaks == ["membership (likelihood)"] and leaking.traces == []
 
@@ -183,7 +183,9 @@ def test_a_small_control_still_tells_a_leak_and_says_what_it_cannot_tell(on_nois
     rng = np.random.default_rng(4)
 
     def attacked(control: int, shift: float) -> Audit:
-        found = roc.Membership.of("distance", rng.normal(shift, 1, 900), rng.normal(size=control), seed=0)
+        found = membership.Membership.of(
+            "distance", rng.normal(shift, 1, 900), rng.normal(size=control), seed=0
+        )
         return replace(on_noise, membership=[found], control=control, linkage=(), reconstruction=())
 
     plain = attacked(100, 2.5)
@@ -208,7 +210,7 @@ def test_a_control_larger_than_the_log_is_no_nearer() -> None:
         inside, outside, rows = (
             sp.csr_array((rng.random((count, 60)) < 0.2).astype(np.float32)) for count in (100, 400, 100)
         )
-        found.append(Neighbours.of(rows, groups.Groups(inside, outside)).nearer)
+        found.append(Neighbours.of(rows, matching.Groups(inside, outside)).nearer)
     assert np.mean(found) == pytest.approx(0.5, abs=0.05)
 
 

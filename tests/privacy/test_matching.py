@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.privacy import groups, item_weights, match
+from infrec.privacy import item_weights, match
 from infrec.privacy import matching as module
 
 
@@ -183,5 +183,5 @@ def test_the_owner_of_a_row_is_the_most_alike_of_everybody(monkeypatch: pytest.M
     """A released copy of person 0 is theirs, also where people are compared two at a time."""
     everybody = sp.csr_array(np.tri(5, 8, 3, dtype=np.float32))  # each has one item more than the one before
     support = np.bincount(everybody.indices, minlength=8)
-    monkeypatch.setattr(groups, "AT_ONCE", 2)
-    assert groups.nearest(everybody[[0, 3]], everybody, support).person.tolist() == [0, 3]
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    assert module.nearest(everybody[[0, 3]], everybody, support).person.tolist() == [0, 3]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infrec.evaluation.distributions import Curve, Size, Which
-from infrec.evaluation.fidelity import Card, Fidelity
+from infrec.evaluation.fidelity import Card, Curve, Fidelity, Size, Which
 
 
 def fidelity(model: str, data: Which, hr: float, full: float) -> Fidelity:

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from infrec.evaluation.distributions import Size
-from infrec.evaluation.fidelity import Card
+from infrec.evaluation.fidelity import Card, Size
 from infrec.report import comparison as comparisons
 from infrec.report import figures, html
 from infrec.report.card import AGAIN, NO_GUARANTEE, ONCE, PRIVACY, document, headline

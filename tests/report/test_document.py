@@ -10,8 +10,9 @@ from rich.console import Console
 
 from infrec.report import card as cards
 from infrec.report import comparison as comparisons
-from infrec.report import html, markdown, terminal
+from infrec.report import html
 from infrec.report.document import Claim, ClaimGrid, Document, Link, Section, Table, Value
+from infrec.report.text import markdown, rich_claim, rich_table
 from tests.report.cards import card
 from tests.report.records import comparison
 
@@ -27,7 +28,7 @@ def printed(what: object) -> str:
     "document", [cards.document(card()), comparisons.document(replace(comparison(), card=card()))]
 )
 def test_headings_and_leads_are_the_same_in_html_and_markdown(document: Document) -> None:
-    page, text = html.render(document, {}), markdown.render(document)
+    page, text = html.render(document, {}), markdown(document)
     for part in document.parts:
         if isinstance(part, Section):
             assert f"<h2>{part.heading.replace('<', '&lt;').replace('>', '&gt;')}</h2>" in page
@@ -43,15 +44,15 @@ def test_a_value_is_written_alike_everywhere() -> None:
     page = html.render(Document("t", "t", [table]), {})
     assert "<strong>0.9457</strong><small>0.940–0.951</small>" in page
     assert '<small class="paper">0.9500 (−0.0043)</small>' in page
-    assert "| EASE | **0.9457** (paper 0.9500 (−0.0043)) |" in markdown.render(Document("t", "t", [table]))
-    lines = printed(terminal.table(table))
+    assert "| EASE | **0.9457** (paper 0.9500 (−0.0043)) |" in markdown(Document("t", "t", [table]))
+    lines = printed(rich_table(table))
     assert "0.9457" in lines and "paper 0.9500 (−0.0043)" in lines
 
 
 def test_words_of_the_data_are_no_markup_on_a_terminal() -> None:
-    assert "[bold]x[/]" in printed(terminal.table(Table("[bold]x[/]", ("a", "column"), (("b", "cell"),))))
+    assert "[bold]x[/]" in printed(rich_table(Table("[bold]x[/]", ("a", "column"), (("b", "cell"),))))
     claim = Claim("[red]all[/]", "ml-1m", "does not hold", "1 of 2")
-    assert printed(terminal.claim(claim)).split() == [
+    assert printed(rich_claim(claim)).split() == [
         "✗",
         "does",
         "not",
@@ -78,6 +79,6 @@ def test_a_grid_of_claims_has_a_mark_for_each_dataset_that_leads_to_its_page() -
     )
     assert page.count("growth/index.html") == 1 + 3 and "nothing" not in page
     assert '<th scope="row">it ends</th><td></td><td><a class="open"' in page
-    text = markdown.render(Document("t", "t", [grid]))
+    text = markdown(Document("t", "t", [grid]))
     assert "| it grows | [✓](growth/README.md) | [✗](growth/README.md) |" in text
     assert "| it ends |  | [?](growth/README.md) |" in text

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from infrec.data import Interactions
-from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
-from infrec.metrics.ranking import hits, top_k
+from infrec.metrics.ranking import hits, top_k, truncated_ndcg, truncated_recall
 from infrec.models import PopRec
 from infrec.search import criterion
 from infrec.search.criterion import Candidate, Criterion, Metric, draw_judges, early_stopping

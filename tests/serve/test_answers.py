@@ -18,9 +18,8 @@ from infrec.errors import ConfigError
 from infrec.models import EASE, InfiniteAE, InfiniteAEPlus, PopRec
 from infrec.models.infinite_ae_plus import LADDERS
 from infrec.serve.answers import explain, recommend
-from infrec.serve.errors import Problem
 from infrec.serve.loading import Source, load, sources
-from infrec.serve.schemas import ExplainRequest, RecommendRequest, read
+from infrec.serve.schemas import ExplainRequest, Problem, RecommendRequest, read
 from infrec.serve.served_model import Catalogue, Served
 from infrec.serve.server import attach, publish
 

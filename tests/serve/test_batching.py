@@ -9,7 +9,7 @@ import time
 import pytest
 
 from infrec.serve.batching import Aside, Batcher
-from infrec.serve.errors import Problem
+from infrec.serve.schemas import Problem
 
 
 def test_what_arrives_together_is_one_batch_and_each_gets_its_own_answer() -> None:

@@ -20,9 +20,8 @@ from infrec.serve.answers import explain, recommend
 from infrec.serve.batching import Service
 from infrec.serve.metrics import Counters
 from infrec.serve.schemas import ExplainRequest, RecommendRequest
-from infrec.serve.served_model import Catalogue, Served
+from infrec.serve.served_model import Catalogue, Served, one_slip
 from infrec.serve.settings import Settings
-from infrec.serve.words import one_slip
 
 
 def log_of(titles: list[str | None], items: list[Any] | None = None) -> Interactions:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from infrec import drafts
-from infrec.cli import console, options, provenance
+from infrec.cli import console, options
 from infrec.cli.options import Answer, argument, option
-from infrec.cli.reading import Reading, reads_data
+from infrec.cli.reading import Reading, check_source, reading_of, reads_data
 from infrec.errors import DataError
 from infrec.progress import Progress
 
@@ -101,10 +101,10 @@ def _audited(
     from infrec.splits import holdout
 
     released, about = opened(release)
-    reading = provenance.reading_of(release, about, reading, against)
+    reading = reading_of(release, about, reading, against)
     log = reading.load(against, progress)
     if released.about["kind"] != "model":
-        provenance.check_source(release, about, released.items, log, against)
+        check_source(release, about, released.items, log, against)
     members, aside, cut = _members(log, released, about, seed)
     if released.about["kind"] == "model" and members is log:  # made from something else than this log
         released = replace(released, remake=None)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SECONDS_BETWEEN_LINES = 15.0  # where there is no terminal to draw on
-_OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "distillation")
 
 _saved: list[str] = []
 _argv: tuple[str, ...] = ()
@@ -195,32 +194,6 @@ def check_file(out: Path, option: str, endings: Iterable[str] = ()) -> None:
         problem += f"; expected one of {', '.join(endings)}, which says what to write."
     if problem is not None:
         raise typer.BadParameter(f"{out} {problem}", param_hint=option)
-
-
-def run_directory(out: Path) -> Path:
-    """Where the run keeps its checkpoints; removed in the end, so a folder with anything else is refused."""
-    place = out.with_name(f"{out.name}.run")
-    names = [one.name for one in place.iterdir()] if place.is_dir() else []
-    if strange := [name for name in names if not name.startswith(_OF_A_RUN)]:
-        raise typer.BadParameter(
-            f"{place}, where the run keeps its checkpoints, holds {strange[0]!r}, which no run wrote; move "
-            "it away, or give another name.",
-            param_hint="--out",
-        )
-    return place
-
-
-def check_card(place: Path) -> None:
-    """Refuse a directory beside the release that holds anything but an older card."""
-    from infrec.artifacts import CARD
-
-    strange = [one.name for one in place.iterdir() if one.name not in CARD] if place.is_dir() else []
-    if strange or (place.exists() and not place.is_dir()):
-        holds = f" holds {strange[0]!r}" if strange else " is a file"
-        raise typer.BadParameter(
-            f"{place}, where the card goes,{holds}; move it away, give another name, or use --no-card.",
-            param_hint="--out",
-        )
 
 
 # ---- how far the work is -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infrec.cli import console, options
-from infrec.cli.help import Command, Group
-from infrec.cli.options import Answer, answers, argument, option
+from infrec.cli.options import Answer, argument, option
 from infrec.cli.reading import Reading, reads_data, report_lines
 from infrec.report import numbers
 
@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
     from infrec.data import Interactions
 
-app = typer.Typer(
-    cls=Group,
-    help="List, inspect, download, prepare and generate datasets.",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # see `help`
-)
 
-
-@app.command("list", cls=Command)
-@answers
 def list_() -> Answer:
     """Registered datasets, and which of them are on this machine.
 
@@ -42,8 +33,6 @@ def list_() -> Answer:
     return {"datasets": entries}, partial(console.table, rows, ("name", "what", "here"))
 
 
-@app.command(cls=Command)
-@answers
 @reads_data
 def stats(data: options.Data, reading: Reading = Reading()) -> Answer:
     """The data in figures: users, items, interactions, how they are spread, and what was dropped.
@@ -59,8 +48,6 @@ def stats(data: options.Data, reading: Reading = Reading()) -> Answer:
     return document, partial(_show_stats, document)
 
 
-@app.command(cls=Command)
-@answers
 def download(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from [bold]infrec datasets list[/].")],
 ) -> Answer:
@@ -82,8 +69,6 @@ def download(
     return {"dataset": name, "path": str(path), "bytes": n_bytes}, words
 
 
-@app.command(cls=Command)
-@answers
 def generate(
     out: Annotated[Path, option("--out -o FILE", "File to write: .csv, .jsonl or .parquet.")],
     users: Annotated[int, option("--users N", "How many users.", min=1)] = 1000,
@@ -117,8 +102,6 @@ def generate(
     )
 
 
-@app.command(cls=Command)
-@answers
 @reads_data
 def prepare(
     source: Annotated[
@@ -243,3 +226,12 @@ def _show_stats(document: dict[str, Any]) -> None:
             dropped
         )
     console.table(rows.items())
+
+
+COMMANDS: dict[str, Callable[..., Answer]] = {
+    "list": list_,
+    "stats": stats,
+    "download": download,
+    "generate": generate,
+    "prepare": prepare,
+}

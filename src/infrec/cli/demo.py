@@ -101,16 +101,16 @@ def distilled(log: Interactions, out: Path, seed: int, progress: Progress) -> Ca
 
 
 def _show(record: Comparison, path: Path) -> None:
-    from infrec.report import terminal
     from infrec.report.comparison import headline, table
     from infrec.report.figures import available
     from infrec.report.html import NO_PLOTS
+    from infrec.report.text import rich_table
 
     caption = (
         f"{record.users:,} users × {record.items:,} films, {record.interactions:,} interactions; "
         "on held-out interactions; 95 % bootstrap intervals; HR, NDCG, PSP and coverage in %"
     )
-    console.out().print(terminal.table(table(record.models, caption)))
+    console.out().print(rich_table(table(record.models, caption)))
     console.say(console.plain(headline(record)) + "\n")
     if record.card is not None:
         _show_summary(record.card, path.parent / "summary")
@@ -125,8 +125,8 @@ def _show(record: Comparison, path: Path) -> None:
 
 
 def _show_summary(record: Card, folder: Path) -> None:
-    from infrec.report import terminal
     from infrec.report.card import PAGE, fidelity_table, headline
+    from infrec.report.text import rich_table
 
     full, small = record.full, record.summary
     console.say(
@@ -134,7 +134,7 @@ def _show_summary(record: Card, folder: Path) -> None:
         f"{small.users:,} synthetic users with {small.interactions:,}, in "
         f"{numbers.seconds(record.seconds['distilling'])}."
     )
-    console.out().print(terminal.table(fidelity_table(record)))
+    console.out().print(rich_table(fidelity_table(record)))
     console.say(console.plain(headline(record)))
     console.say(f"Its card: [bold]{console.plain((folder / PAGE).resolve())}[/]\n")
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import console, options, provenance
+from infrec.cli import console, options
 from infrec.cli.options import Answer, Processes, Shown, option
-from infrec.cli.reading import Reading, Source, reads_data
+from infrec.cli.reading import Reading, Source, reading_of, reads_data
 from infrec.distillation.settings import INVENTED_MODE, DistillSettings, Promise, SummarySize, search_grid
 from infrec.errors import DataError
 from infrec.report import numbers
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SIZE, _HOW, _PEOPLE = "Size", "How", "Privacy"
 _OWN_OPTIONS = ("users", "mode", "seed")
+_OF_A_RUN = (".", "lock", "checkpoint", "variant-", "users-", "sums", "distillation")
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,14 @@ def distill(
 
     _check_usage(given, size, method, privacy, processes, previous)
     console.check_out(out, "summary")
-    place = console.run_directory(out)
+    place = _run_directory(out)
     run, before = _run_settings(given, size, method, privacy, set_, previous, seed)
     if before is not None:
-        reading = provenance.reading_of(previous, before.about, reading, data)
+        reading = reading_of(previous, before.about, reading, data)
     source = Source(data, reading, before, privacy.set_aside, seed)
     work = _Work(data, out, place, source, run, resume, with_card=not no_card)
     if work.promised and work.with_card:
-        console.check_card(work.home)
+        _check_card(work.home)
     with on_signals(signal.default_int_handler, signal.SIGTERM):  # SIGTERM ends it as Ctrl-C does
         summary = work.together(processes) if processes.distributed else work.alone(method.search)
         if summary is None:  # another process of the team saves it
@@ -158,6 +159,32 @@ def _check_usage(
         raise typer.BadParameter("--users and --target exclude each other; give one.")
     if previous is not None and method.search:
         raise typer.BadParameter("--continue keeps the settings of its summary; --search would change them.")
+
+
+def _run_directory(out: Path) -> Path:
+    """Where the run keeps its checkpoints; removed in the end, so a folder with anything else is refused."""
+    place = out.with_name(f"{out.name}.run")
+    names = [one.name for one in place.iterdir()] if place.is_dir() else []
+    if strange := [name for name in names if not name.startswith(_OF_A_RUN)]:
+        raise typer.BadParameter(
+            f"{place}, where the run keeps its checkpoints, holds {strange[0]!r}, which no run wrote; move "
+            "it away, or give another name.",
+            param_hint="--out",
+        )
+    return place
+
+
+def _check_card(place: Path) -> None:
+    """Refuse a directory beside the release that holds anything but an older card."""
+    from infrec.artifacts import CARD
+
+    strange = [one.name for one in place.iterdir() if one.name not in CARD] if place.is_dir() else []
+    if strange or (place.exists() and not place.is_dir()):
+        holds = f" holds {strange[0]!r}" if strange else " is a file"
+        raise typer.BadParameter(
+            f"{place}, where the card goes,{holds}; move it away, give another name, or use --no-card.",
+            param_hint="--out",
+        )
 
 
 def _run_settings(
@@ -352,8 +379,8 @@ def _document(work: _Work, summary: Summary, previous: Path | None, search: bool
 
 def _show(summary: Summary, work: _Work, data: str) -> None:
     """Print the summary for a person; `data` is the command line's words for reading it again."""
-    from infrec.report import terminal
     from infrec.report.card import fidelity_table
+    from infrec.report.text import rich_table
 
     about = summary.about
     kind = "interactions" if summary.discrete else "weighted interactions"
@@ -369,6 +396,6 @@ def _show(summary: Summary, work: _Work, data: str) -> None:
             f"no summary reached {100 * target['asked']:g} % of full-data quality; this is the best one."
         )
     if work.card is not None:
-        console.out().print(terminal.table(fidelity_table(work.card)))
+        console.out().print(rich_table(fidelity_table(work.card)))
         console.say(f"Card: [bold]{console.plain(work.page)}[/]")
     console.say(console.then(f"infrec evaluate {data} --train-on {work.out}"))

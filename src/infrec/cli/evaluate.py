@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from infrec.cli import cold_items as cold
-from infrec.cli import console, options, provenance, trade
+from infrec import drafts, machine
+from infrec.cli import console, options
 from infrec.cli.options import MODEL, Answer, option
-from infrec.cli.reading import Reading, reads_dislikes
-from infrec.cli.strength import faded
+from infrec.cli.reading import Reading, check_source, reading_of, reads_dislikes
 from infrec.cli.trial import Protocol, Search, Trial
-from infrec.data.weights import StrengthOptions
+from infrec.data.strength import StrengthOptions
 from infrec.errors import DataError
 from infrec.models.balance import Balance
 from infrec.progress import Progress, Stopwatch
@@ -23,11 +23,14 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions, Summary
+    from infrec.evaluation.comparison import Trade
+    from infrec.models import Recommender
     from infrec.splits import Split
 
 SplitName = Literal["random", "leave-last-out", "by-time"]
 
 SCORES = 4_000_000_000  # of one model, measured in a minute or two
+COLD_WAYS = {"content": "content alone", "popularity": "popularity, foretold", "random": "random"}
 
 ModelOption = Annotated[
     list[str] | None,
@@ -160,15 +163,16 @@ def evaluate(
             )
         with console.bars() as progress:
             log = reading.load(data, progress)
-            return cold.measure(data, log, models, cold_items, features or None, seed, progress)
+            return _cold_items(data, log, models, cold_items, features or None, seed, progress)
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            cut = partial(_cut, how=split_by, seed=seed, data=data, half_life=strength.half_life)
+            cut = partial(_cut, how=split_by, seed=seed, data=data)
             log, split, train = _parts(data, train_on, reading, cut, seed, progress)
+            fading = options.fading(log, strength)
         sample_users = sample_users or _affordable(split)
         by = Search(no_search, search, fixed)
-        how = (by, protocol, sample_users, balance, strength, reading, seed)
+        how = (by, protocol, sample_users, balance, strength, fading, reading, seed)
         trial = Trial(data, split, train, train_on, *how, watch.seconds)
         documents = []
         for document in trial.each(models, progress):
@@ -178,7 +182,7 @@ def evaluate(
 
                 console.saved(committed.save_search(document, save_selection, set_ or (), seed))
     if report is not None:
-        trade.write_report(report, documents, data, _caption(log, trial))
+        _write_report(report, documents, data, _caption(log, trial))
     failed = any("error" in document for document in documents)
     document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
     return document, partial(show, documents, log, trial), int(failed)
@@ -239,18 +243,15 @@ def _parts(
         other = other if other.parts is None else other.with_matrix(other.parts["train"])
         return log, split, other.align_items(split.train.items)
     summary = Summary.load(train_on)
-    log, split = cut(provenance.reading_of(train_on, summary.about, reading, data).load(data, progress))
-    provenance.check_source(train_on, summary.about, summary.items, log, data)
+    log, split = cut(reading_of(train_on, summary.about, reading, data).load(data, progress))
+    check_source(train_on, summary.about, summary.items, log, data)
     return log, *_over_both(train_on, summary, split, seed)
 
 
-def _cut(
-    log: Interactions, *, how: SplitName | None, seed: int, data: str, half_life: str | None
-) -> tuple[Interactions, Split]:
-    """The log, faded by age, and its parts, cut as --split says; None: its own ones, else at random."""
+def _cut(log: Interactions, *, how: SplitName | None, seed: int, data: str) -> tuple[Interactions, Split]:
+    """The log and its parts, cut as --split says; None: its own ones, else at random."""
     from infrec import splits
 
-    log = log if half_life is None else faded(log, half_life)
     if how in (None, "random"):
         return log, splits.holdout(log if how is None else log.with_matrix(log.matrix), seed=seed)
     if log.time is None:
@@ -289,8 +290,8 @@ def _over_both(path: str | None, summary: Summary, split: Split, seed: int) -> t
 def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> None:
     """The numbers of one or several models as a table; below it, why one could not run."""
     from infrec.evaluation.comparison import ModelRecord
-    from infrec.report import terminal
-    from infrec.report.comparison import table
+    from infrec.report.comparison import table, trade_headline, trade_table
+    from infrec.report.text import rich_table
 
     columns = ("metrics", "intervals", "selected", "seconds")
     records = [
@@ -298,7 +299,7 @@ def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> No
         for document in documents
     ]
     if any(record.metrics for record in records):
-        console.out().print(terminal.table(table(records, _caption(log, trial))))
+        console.out().print(rich_table(table(records, _caption(log, trial))))
     for document in documents:
         if "error" in document:
             name, why = numbers.label(document["model"]), console.plain(document["error"]["message"])
@@ -307,7 +308,9 @@ def show(documents: list[dict[str, Any]], log: Interactions, trial: Trial) -> No
             search = document["search"]
             spent = numbers.seconds(search["spent"])
             console.note(f"{document['model']}: {search['tried']} of {search['of']} candidates in {spent}")
-    trade.show(documents)
+    for one in _trades(documents):
+        console.say(f"\n{trade_headline(one)}")
+        console.out().print(rich_table(trade_table(one)))
     every = (one for document in documents for one in document.get("candidates", ()))
     for candidate in (one for one in every if one["error"]):
         console.note(f"skipped {numbers.settings(candidate['settings'])}: {candidate['error']}")
@@ -325,3 +328,72 @@ def _caption(log: Interactions, trial: Trial) -> str:
         f"{log.n_interactions:,} interactions; test part{measured}, protocol {trial.protocol}, split "
         f"{trial.split.name}{fitted}; 95 % intervals"
     )
+
+
+# ---- lists that are not all alike, and items held out whole ------------------------------------------------
+def _trades(documents: list[dict[str, Any]]) -> list[Trade]:
+    """The trades in the documents of models; one that could not run has none."""
+    from infrec.evaluation.comparison import Step, Trade
+
+    return [
+        Trade(**{**each["trade"], "steps": tuple(Step(**step) for step in each["trade"]["steps"])})
+        for each in documents
+        if "trade" in each
+    ]
+
+
+def _write_report(path: Path, documents: list[dict[str, Any]], data: str, about: str) -> None:
+    """The page of all models, where any could run.
+
+    Args:
+        path: The file.
+        documents: What is known of each model.
+        data: The name of the data.
+        about: The data, the split and the protocol in a sentence.
+    """
+    from infrec.report import html
+    from infrec.report.comparison import trade_document
+
+    if found := _trades(documents):
+        facts = {"device": machine.device(), "infrec": str(machine.versions()["infrec"])}
+        drafts.write_text(path, html.render(trade_document(found, data, about, facts)))
+        console.saved(path)
+
+
+def _cold_items(
+    data: str,
+    log: Interactions,
+    models: Sequence[Recommender],
+    share: float,
+    columns: Sequence[str] | None,
+    seed: int,
+    progress: Progress,
+) -> Answer:
+    """The document of each model, and a table for each."""
+    from infrec.evaluation.coldness import evaluate_cold_items
+
+    documents = []
+    for model in models:
+        found = evaluate_cold_items(model, log, share, columns=columns, seed=seed, progress=progress)
+        record = asdict(found)
+        documents.append({"dataset": data, "model": record.pop("model"), "cold_items": record})
+    document = documents[0] if len(documents) == 1 else {"dataset": data, "results": documents}
+    return document, partial(_show_cold_items, documents)
+
+
+def _show_cold_items(documents: Sequence[dict[str, Any]]) -> None:
+    """How each model places the items held out, beside content alone, popularity and chance."""
+    from infrec.report.document import Table, Value
+    from infrec.report.text import rich_table
+
+    for document in documents:
+        record, model = document["cold_items"], document["model"]
+        ways = record["metrics"]
+        head = ("", *(numbers.label(model) if way == model else COLD_WAYS[way] for way in ways))
+        rows = [(metric, *(Value(metric, ways[way][metric]) for way in ways)) for metric in ways[model]]
+        caption = (
+            f"{document['dataset']}: {record['items']:,} items held out whole, lists of these alone for "
+            f"{record['users']:,} users who have some; placed by {', '.join(record['features'])} "
+            f"({numbers.settings(record['selected'])})"
+        )
+        console.out().print(rich_table(Table(caption, head, rows)))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from infrec import machine
-from infrec.cli import cold_items, console, options, provenance
+from infrec.cli import console, options
 from infrec.cli.options import MODEL, Answer, option
-from infrec.cli.reading import Reading, reads_all
-from infrec.cli.strength import faded, note_dislikes, weighed
-from infrec.data.weights import StrengthOptions
+from infrec.cli.reading import Reading, check_source, reading_of, reads_all
+from infrec.data.strength import StrengthOptions
 from infrec.progress import Progress, Stopwatch
 from infrec.report import numbers
 
@@ -117,28 +117,27 @@ def fit(
         return _together(data, out, recommender, centres, processes, alone=alone)
     if checkpoint is not None and "epochs" not in recommender.selected:
         raise typer.BadParameter(f"--checkpoint is for models trained by epochs; {model} is not one of them.")
-    from infrec.data.unnamed import without_user_ids
-
     solver_open = recommender.selected.get("solver") == "auto"
     console.check_out(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
         with watch("load"):
-            log, summary, reading = _loaded(data, centres, reading, progress)
-            log = log if strength.half_life is None else faded(log, strength.half_life)
-            log = without_user_ids(log) if without_users else log
+            log, summary, reading = _loaded(data, centres, reading, without_users, progress)
         with watch("fit"):
-            log, about = weighed(recommender, log, strength, reading, progress)
+            fading = options.fading(log, strength)
+            function, weights = options.choose_strength(recommender, log, strength, reading.weight, progress)
+            log = function(log) if fading is None else fading(function(log))
             fitted = _fitted(recommender, log, summary, train_only, checkpoint, seed, progress)
-            fitted = fitted.with_facts(**about)
+            facts = {"half_life": strength.half_life, "weights": weights}
+            fitted = fitted.with_facts(**{name: fact for name, fact in facts.items() if fact})
             if reading.new_items:
-                fitted = cold_items.with_new_items(fitted, features, seed, progress)
+                fitted = _with_new_items(fitted, features, seed, progress)
             sizes = (fitted.log.n_users, fitted.log.n_items, fitted.log.n_interactions)
             fitted = fitted.without_users() if without_users else fitted
         with watch("save"):
             fitted.save(out)
             console.saved(out)
-    note_dislikes(fitted)
+    options.note_dislikes(fitted)
     if solver_open and (why := fitted.about.get("why")):
         console.note(f"{fitted.about['solver']}: {why}.")
     document = {"dataset": data, "model": model, **options.fit_document(fitted, *sizes, watch.seconds)}
@@ -166,15 +165,32 @@ def _updated(
     scratch: dict[str, Any],
 ) -> Answer:
     """A saved model with more data, or without some users, saved in `out`."""
-    from infrec.cli import update
+    from infrec import models
 
-    update.check_usage(scratch)
+    if wrong := [name for name, value in scratch.items() if value]:
+        raise typer.BadParameter(
+            f"{wrong[0]} belongs to a fit from scratch, and --update keeps model and settings as they are; "
+            "leave one of them out."
+        )
     if data is None and not forget:
         raise typer.BadParameter("--update has nothing to do; give DATA to take in, or --forget USER.")
     console.check_out(out, "model")
     watch = Stopwatch()
     with console.bars() as progress:
-        model = update.updated(path, data, forget, choose_again, reading, watch, progress)
+        with watch("load"):
+            model = models.load(path)
+            model.check_update()
+            new = None if data is None else reading.load(data, progress)
+        before = model.log.n_interactions
+        with watch("fit"):
+            if new is not None:
+                model.update(new, duplicates=reading.duplicates, choose_again=choose_again, progress=progress)
+                added = model.log.n_interactions - before
+                console.note(f"{added:,} of {new.n_interactions:,} interactions are new to the model.")
+            if forget:
+                model.forget(forget, progress=progress)
+                gone = len(set(forget))
+                console.note(f"{gone:,} {'users are' if gone > 1 else 'user is'} forgotten.")
         with watch("save"):
             model.save(out)
             console.saved(out)
@@ -213,18 +229,23 @@ def _together(
 
 
 def _loaded(
-    data: str, centres: str | None, reading: Reading, progress: Progress
+    data: str,
+    centres: str | None,
+    reading: Reading,
+    without_users: bool,
+    progress: Progress,
 ) -> tuple[Interactions, Summary | None, Reading]:
     """The log, the summary whose users are the centres, and the options with which its log was read."""
-    if centres is None:
-        return reading.load(data, progress), None, reading
     from infrec.data import Summary
+    from infrec.data.change import without_user_ids
 
-    summary = Summary.load(centres)
-    reading = provenance.reading_of(centres, summary.about, reading, data)
+    summary = None if centres is None else Summary.load(centres)
+    if summary is not None:
+        reading = reading_of(centres, summary.about, reading, data)
     log = reading.load(data, progress)
-    provenance.check_source(centres, summary.about, summary.items, log, data)
-    return log, summary, reading
+    if summary is not None:
+        check_source(centres, summary.about, summary.items, log, data)
+    return without_user_ids(log) if without_users else log, summary, reading
 
 
 def _fitted(
@@ -285,3 +306,38 @@ def _answer(
             example = ["--user", str(log.users.ids[0]) if log.n_users else "ID"]
         words += "\n" + console.then(shlex.join(["infrec", "recommend", str(out), *example]))
     return document, words
+
+
+def _with_new_items(
+    model: Recommender, columns: Sequence[str] | None, seed: int, progress: Progress
+) -> Recommender:
+    """A fitted model with a place for the items of its log that nobody has, and a word about them.
+
+    Args:
+        model: The model.
+        columns: The columns of the table about items that place them; None: all that say something.
+        seed: Of the items that are held out whole to choose how far likeness reaches.
+        progress: Called while it works.
+    """
+    import numpy as np
+
+    from infrec.evaluation.coldness import choose_features
+    from infrec.models.new_items import Features
+    from infrec.splits.holdout import with_items
+
+    log, known = model.log, np.flatnonzero(model.log.item_counts)
+    if len(known) == log.n_items:
+        console.note("somebody has each item of the table about items; there are no new ones.")
+        return model
+    features = Features(log.item_info, columns)
+    unfitted = model.with_settings()
+    settings = choose_features(
+        unfitted, with_items(log, known), features, known, seed=seed, progress=progress
+    )
+    placed = model.with_new_items(columns, settings)
+    facts = placed.about["new_items"]
+    console.note(
+        f"{facts['items']:,} items that nobody has are placed by {', '.join(facts['columns'])} "
+        f"({numbers.settings(settings.to_dict())}, chosen on others held out whole)."
+    )
+    return placed

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shlex
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infrec.cli import config, console
+from infrec import drafts
+from infrec.cli import console
 from infrec.cli.options import Answer, argument
-from infrec.cli.reading import Reading, reads_data, report_lines
-from infrec.cli.spelling import advised
-from infrec.errors import InfrecError
+from infrec.cli.reading import Reading, advised, file_beside, reads_data, report_lines
+from infrec.errors import ConfigError, InfrecError, first_line
 from infrec.progress import Progress
 
 if TYPE_CHECKING:
@@ -46,14 +50,14 @@ def init(
     """
     if not Path(file).expanduser().exists():
         raise typer.BadParameter(f"there is no file {file!r}; check the path.", param_hint="FILE")
-    target = Path(reading.config).expanduser() if reading.config is not None else config.beside(file)
-    if reading.config is not None and not config.has_section(target, Path(file).name):
+    target = Path(reading.config).expanduser() if reading.config is not None else file_beside(file)
+    if reading.config is not None and not _has_section(target, Path(file).name):
         reading = replace(reading, config=None)  # it is to be written
     with console.bars() as progress:
         log, options, rows, notes = _understood(file, reading, progress)
     if "items" in options:
-        options["items"] = config.relative(str(options["items"]), target.parent)
-    section = config.write(target, Path(file).name, options)
+        options["items"] = _relative(str(options["items"]), target.parent)
+    section = _write_section(target, Path(file).name, options)
     console.saved(target)
     document = {
         "data": file,
@@ -67,7 +71,7 @@ def init(
         "notes": notes,
     }
 
-    apart = target.absolute() != config.beside(file).absolute()
+    apart = target.absolute() != file_beside(file).absolute()
     words, named = (["--config", str(target)], " where --config names it") if apart else ([], "")
 
     def show() -> None:
@@ -204,3 +208,49 @@ def _day(microseconds: float) -> str | None:
         return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
         return None
+
+
+# ---- infrec.toml -------------------------------------------------------------------------------------------
+def _has_section(path: Path, name: str) -> bool:
+    """Whether a file of options is there, and has those of this data or cannot be understood."""
+    try:
+        return name in tomllib.loads(path.read_text())
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError):
+        return path.exists()
+
+
+def _write_section(path: Path, name: str, options: Mapping[str, object]) -> str:
+    """Write the section of a file, beside or instead of an older one, and return it; other lines stay.
+
+    Args:
+        path: The file of options.
+        name: The name of the data.
+        options: The options, by their names in Python.
+    """
+    head = f"[{json.dumps(name, ensure_ascii=False)}]\n"
+    keys = (f"{key.replace('_', '-')} = {_value(value)}\n" for key, value in options.items())
+    section = head + "".join(keys)
+    try:
+        text = path.read_text() if path.exists() else ""
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"{path} cannot be read ({first_line(error)}); mend or move it.") from None
+    older = re.search(rf"(?m)^{re.escape(head)}(?:(?!\[).*\n?)*", text)
+    if older is not None:
+        after = "\n" if text[older.end() :] else ""
+        text = text[: older.start()] + section + after + text[older.end() :]
+    else:
+        text += ("\n" if text else "") + section
+    drafts.write_text(path, text)
+    return section
+
+
+def _relative(path: str, folder: Path) -> str:
+    """A path as it is written into a file of options in this folder."""
+    return path if "://" in path else os.path.relpath(Path(path).expanduser().absolute(), folder.absolute())
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool | int):
+        return str(value).lower()
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if '"' not in text or "'" in text else f"'{text}'"

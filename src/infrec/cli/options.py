@@ -16,13 +16,17 @@ import typer
 
 from infrec import machine, models
 from infrec.cli import console
-from infrec.data.weights import StrengthOptions
+from infrec.data.strength import RAW, StrengthOptions
 from infrec.models.balance import Balance
+from infrec.progress import Progress
 from infrec.settings import Kind, setting
 from infrec.settings import Settings as SettingsType
 
 if TYPE_CHECKING:
+    from infrec.data import Interactions
+    from infrec.data.strength import Fading, Strength
     from infrec.models import Candidate, Recommender
+    from infrec.splits import Split
 
 DATA = "Data"
 MODEL = "Model"  # panels of help texts
@@ -48,8 +52,8 @@ def argument(metavar: str, help: str) -> Any:
 
 _DATA_ARGUMENT = argument(
     "DATA",
-    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet or CSV, an address "
-    "such as https://…, or a name from [bold]infrec datasets list[/].",
+    "A file (CSV, TSV, .dat, JSON Lines, Parquet; also gzipped), a directory of Parquet, CSV or JSON "
+    "Lines, an address such as https://…, or a name from [bold]infrec datasets list[/].",
 )
 Data = Annotated[str, _DATA_ARGUMENT]
 DataOrNothing = Annotated[str | None, _DATA_ARGUMENT]
@@ -278,3 +282,69 @@ def works_together(help: str) -> Callable[[Command], Command]:
         processes=Shown("N"),
         index=Shown("I"),
     )
+
+
+# ---- weights and dislikes ----------------------------------------------------------------------------------
+def fading(log: Interactions, given: StrengthOptions) -> Fading | None:
+    """How the weights of a log fade by age; None: they do not.
+
+    Args:
+        log: A log with times.
+        given: The options.
+    """
+    from infrec.data.strength import Fading
+
+    return None if given.half_life is None else Fading.of(log, given.half_life)
+
+
+def choose_strength(
+    model: Recommender,
+    data: Interactions | Split,
+    given: StrengthOptions,
+    column: str | int | None,
+    progress: Progress,
+) -> tuple[Strength, dict[str, Any]]:
+    """The function of logs that makes their weights count, and what a manifest keeps of it.
+
+    Args:
+        model: The model that is to be fitted.
+        data: A log, or a split of one.
+        given: The options.
+        column: The column of weights: where one is named, they are made even unless options say.
+        progress: Called while it works.
+    """
+    from infrec.data import Interactions
+    from infrec.data.strength import Strength
+    from infrec.search.tune import choose_strength
+
+    log = data if isinstance(data, Interactions) else data.train
+    if given.weight_as is not None:
+        function = Strength.of(given.weight_as, log)
+        return function, function.about
+    if column is None or not log.weighted:
+        return Strength(RAW), {}
+    choice = choose_strength(model, data, progress)
+    scores = ", ".join(f"{how} {score:.2f}" for how, score in choice.scores.items())
+    why = f"validation NDCG@100 in %: {scores}" if scores else "nothing could be held out to choose by"
+    console.note(
+        f"weights count as {choice.strength.how} ({why}); --weight-as decides, {RAW} takes them as they are."
+    )
+    return choice.strength, {**choice.strength.about, "scores": dict(choice.scores)}
+
+
+def note_dislikes(model: Recommender) -> None:
+    """Say which weight of dislikes was chosen, and by what.
+
+    Args:
+        model: The fitted model.
+    """
+    tried = model.about.get("dislikes")
+    if not tried or "dislikes" not in model.selected:
+        return
+    weight = model.selected["dislikes"]
+    without, chosen = (next(one for one in tried if one["weight"] == at) for at in (0.0, weight))
+    likes, dislikes = (f"{name} {without[name]:.2f}, {chosen[name]:.2f}" for name in ("likes", "dislikes"))
+    why = f"validation NDCG@100 in %, without and with: {likes}; {dislikes}"
+    if not weight:
+        why = "with any other, hidden likes stand lower on validation, or hidden dislikes no lower"
+    console.note(f"dislikes count with the weight {weight:g} ({why}); --set dislikes=W decides.")

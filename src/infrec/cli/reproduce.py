@@ -136,9 +136,7 @@ def _run(cells: list[Cell], place: Path, processes: int, cluster: str | None) ->
     with console.steps(name, _cell_words) as progress:
         executor: runner.Executor = runner.Here(progress)
         if cluster is not None:
-            from infrec.paper.ray_runner import Ray
-
-            executor = Ray(cluster, processors=max(2, processes))
+            executor = runner.Ray(cluster, processors=max(2, processes))
         elif processes > 1:
             executor = runner.Processes(processes)
         outcome = runner.run(cells, place, executor=executor, progress=progress)
@@ -154,9 +152,10 @@ def _run(cells: list[Cell], place: Path, processes: int, cluster: str | None) ->
 
 def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root: Path, quick: bool) -> Answer:
     """The report, then what a person or a program wants to see."""
-    from infrec.paper import code, site
+    from infrec.paper import site
+    from infrec.paper.records import SOURCE, Outdated, fingerprints
     from infrec.paper.results import Results
-    from infrec.report import terminal
+    from infrec.report.text import rich_claim, rich_table
 
     place = root if what == "all" else root / what
     pages = site.build(root, None if what == "all" else [what])
@@ -166,7 +165,7 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
     tables: list[Table] = []
     failed: list[dict[str, str]] = []
     older: dict[str, dict[str, Any]] = {}
-    now = code.fingerprints(code.SOURCE)
+    now = fingerprints(SOURCE)
     for experiment, outcome in begun:
         everything = Results.at(root, experiment.name)
         own = everything if outcome is None else Results(outcome.records, everything.others)
@@ -176,7 +175,7 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
         tables += findings.tables[:4]
         errors = [] if outcome is None else outcome.errors
         failed += [{"cell": cell.words, "error": error} for cell, error in errors]
-        if words := str(age := code.Outdated.of(own.records, now)):
+        if words := str(age := Outdated.of(own.records, now)):
             older[experiment.name] = age._asdict()
             console.note(f"{experiment.name}: {words}.")
     document = {
@@ -193,9 +192,9 @@ def _answer(what: str, begun: Sequence[tuple[Experiment, Outcome | None]], root:
 
     def show() -> None:
         for table in tables if len(begun) == 1 else []:
-            console.out().print(terminal.table(table))
+            console.out().print(rich_table(table))
         for claim in claims:
-            console.say(terminal.claim(claim))
+            console.say(rich_claim(claim))
         console.say(f"The report: [bold]{console.plain(page)}[/]")
         if quick:
             console.note("This was a quick look: smaller grid, fewer steps, one seed. It is no result.")

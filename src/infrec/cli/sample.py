@@ -60,7 +60,7 @@ def sample(
             chosen = samplers.sample(
                 train, strategy=strategy, percent=percent, users=users, seed=seed, progress=progress
             )
-        replace(chosen, about={**chosen.about, "reading": reading.kept()}).save(out)
+        replace(chosen, about={**chosen.about, "reading": reading.for_data(data).kept()}).save(out)
         console.saved(out)
     share = 100 * chosen.n_interactions / train.n_interactions
     document = {

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from infrec import machine
 from infrec.cli import console, options
-from infrec.cli.reading import Reading
-from infrec.cli.spelling import in_words_of_the_command_line, next_command
-from infrec.cli.strength import chosen, note_dislikes, weighed_split
-from infrec.data.weights import StrengthOptions
+from infrec.cli.reading import Reading, in_words_of_the_command_line, next_command
+from infrec.data.strength import StrengthOptions
 from infrec.errors import InfrecError
 from infrec.models.balance import Balance
 from infrec.progress import Progress, Stopwatch
@@ -19,6 +17,7 @@ from infrec.report import numbers
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
+    from infrec.data.strength import Fading
     from infrec.evaluation import Evaluation
     from infrec.models import Recommender
     from infrec.search import Tuned
@@ -43,8 +42,8 @@ class Search:
 class Trial:
     """The data that every model of a command is fitted and measured on, and how.
 
-    train: The log of --train-on, instead of the split's train part. strength, reading: How the weights of the
-    data count, and how it was read. load: Seconds of reading.
+    train: The log of --train-on, instead of the split's train part. strength, fading, reading: How the
+    weights of the data count, how they fade by age, and how it was read. load: Seconds of reading.
     """
 
     data: str
@@ -56,6 +55,7 @@ class Trial:
     sample_users: int | None
     balance: Balance
     strength: StrengthOptions
+    fading: Fading | None
     reading: Reading
     seed: int
     load: Mapping[str, float]
@@ -75,7 +75,7 @@ class Trial:
 
         Memory of all is checked before the first is fitted.
         """
-        from infrec.evaluation.checks import check_memory
+        from infrec.evaluation.evaluate import check_memory
 
         n = self.split.train.n_users
         check_memory(self.split, min(n, self.sample_users or n))
@@ -108,27 +108,52 @@ class Trial:
     def measured(self, model: Recommender, progress: Progress) -> dict[str, Any]:
         """The document of one model, fitted and measured."""
         from infrec.evaluation import evaluate
-        from infrec.evaluation.trade import trade
+        from infrec.evaluation.comparison import trade
 
         stages = Stopwatch(dict(self.load))
         split = self.split
         weights: dict[str, Any] = {}
         with stages("fit"):
             if self.train is None:
-                function, weights = chosen(model, split, self.strength, self.reading, progress)
-                split = split if function is None else weighed_split(function, split)
+                function, weights = options.choose_strength(
+                    model, split, self.strength, self.reading.weight, progress
+                )
+                split = _weighed(function, split)
+            split = split if self.fading is None else _weighed(self.fading, split)
             tuning = fit_for(model, split, self.train, self.search, self.seed, progress)
-            note_dislikes(tuning.model)
+            options.note_dislikes(tuning.model)
         with stages("evaluate"):
             how: dict[str, Any] = {"protocol": self.protocol, "sample_users": self.sample_users}
             how |= {"seed": self.seed, "progress": progress}
             result = evaluate(tuning.model, split, **how)
-            lists = None if self.balance.neutral else trade(tuning.model, self.split, self.balance, **how)
-        users = {"measured": result.n_users, "of": result.population, "judged": self.judged}
-        document = _document(tuning, result, users, stages, self.search.seconds, self.seed)
+            lists = None if self.balance.neutral else trade(tuning.model, split, self.balance, **how)
         more = {"weights": weights} if weights else {}
-        more |= {} if lists is None else {"trade": lists.as_dict()}
-        return self._facts(model) | document | more
+        more |= {} if lists is None else {"trade": asdict(lists)}
+        return self._facts(model) | self._figures(tuning, result, stages) | more
+
+    def _figures(self, tuning: Tuned[Recommender], result: Evaluation, watch: Stopwatch) -> dict[str, Any]:
+        """Figures of one model, and the candidates that were tried."""
+        document: dict[str, Any] = {
+            "selected": dict(tuning.selected),
+            "about": dict(tuning.model.about),
+            "users": {"measured": result.n_users, "of": result.population, "judged": self.judged},
+            "metrics": dict(result.metrics),
+            "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
+            "seconds": {**watch.seconds, "total": console.elapsed()},
+            "peak_rss_mb": machine.peak_rss_mb(),
+            "device": machine.device(),
+            "candidates": options.candidates(tuning.candidates),
+        }
+        if self.search.seconds is not None:
+            document["search"] = {
+                "seconds": self.search.seconds,
+                "spent": tuning.seconds,
+                "seed": self.seed,
+                "tried": sum(one.score is not None or bool(one.dropped) for one in tuning.candidates),
+                "of": tuning.size,
+                "criterion": tuning.criterion,
+            }
+        return document
 
     def _failed(self, model: Recommender, failure: Exception) -> dict[str, Any]:
         known = isinstance(failure, InfrecError)
@@ -186,33 +211,7 @@ def fit_for(
     )
 
 
-def _document(
-    tuning: Tuned[Recommender],
-    result: Evaluation,
-    users: Mapping[str, int],
-    watch: Stopwatch,
-    search: float | None,
-    seed: int,
-) -> dict[str, Any]:
-    """Figures of one model, and the candidates that were tried."""
-    document: dict[str, Any] = {
-        "selected": dict(tuning.selected),
-        "about": dict(tuning.model.about),
-        "users": dict(users),
-        "metrics": dict(result.metrics),
-        "intervals": {name: list(bounds) for name, bounds in result.intervals.items()},
-        "seconds": {**watch.seconds, "total": console.elapsed()},
-        "peak_rss_mb": machine.peak_rss_mb(),
-        "device": machine.device(),
-        "candidates": options.candidates(tuning.candidates),
-    }
-    if search is not None:
-        document["search"] = {
-            "seconds": search,
-            "spent": tuning.seconds,
-            "seed": seed,
-            "tried": sum(one.score is not None or bool(one.dropped) for one in tuning.candidates),
-            "of": tuning.size,
-            "criterion": tuning.criterion,
-        }
-    return document
+def _weighed(function: Callable[[Interactions], Interactions], split: Split) -> Split:
+    """A split whose parts have the weights that a function of logs gives them."""
+    train, val, test = (function(part) for part in (split.train, split.val, split.test))
+    return replace(split, train=train, val=val, test=test)

@@ -18,7 +18,9 @@ _HOME = {
     "Vocabulary": "infrec.data.vocabulary",
 }
 
-__all__ = ["Interactions", "ReadReport", "Summary", "Vocabulary"]
+__all__ = ["SUMMARY_REG_GRID", "Interactions", "ReadReport", "Summary", "Vocabulary"]
+
+SUMMARY_REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 50.0)  # λ of ∞-AE on a summary: the paper's, inside Distill-CF
 
 
 if not TYPE_CHECKING:  # with it, type checkers would take any name for one of these

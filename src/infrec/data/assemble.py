@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -16,7 +16,7 @@ from infrec.data.columns import DEFAULTS, Duplicates, ReadOptions
 from infrec.data.parsing import decoded, is_text, texts, whole, without_entities
 from infrec.data.row_rules import Rules
 from infrec.data.sources import Source
-from infrec.data.vocabulary import Vocabulary, constant, from_numpy, to_numpy
+from infrec.data.vocabulary import Vocabulary, from_numpy, nullable, to_numpy
 from infrec.errors import DataError
 from infrec.progress import Progress, silent
 
@@ -61,7 +61,10 @@ class Fields(TypedDict):
 def assemble(
     source: Source, options: ReadOptions, items: Source | None = None, progress: Progress = silent
 ) -> Fields:
-    """Read a source at once; what is known about `items` beside it is joined."""
+    """Read a source at once; what is known about `items` beside it is joined.
+
+    Users and items with fewer interactions than the options ask for are left out.
+    """
     rules, stage = Rules(source, options), f"reading {source.name}"
     progress(stage, 0, 3)
     table, ragged = next(source.tables(rules.wanted, rules.plain))
@@ -103,7 +106,7 @@ def assemble(
         )
         rules.notes.append(f"{int(disliked.sum()):,} rows are dislikes ({rules.dislike})")
     progress(stage, 3, 3)
-    return {
+    fields: Fields = {
         "matrix": matrix,
         "users": user_ids,
         "items": item_ids,
@@ -113,6 +116,7 @@ def assemble(
         "report": ReadReport(source.name, rules.total, matrix.nnz, rules.dropped, tuple(rules.notes)),
         "dislikes": dislikes,
     }
+    return cut_to_core(fields, options)
 
 
 def _merged(
@@ -147,7 +151,9 @@ def _among_all(
             f"{rules.source.name} has no table about items, so nobody knows of new ones; expected one "
             "(items=; `--items FILE`)."
         )
-    key, _ = _key_and_title(items, options, rules.roles["item"])
+    key, _ = options.key_and_title(
+        items.columns, items.name, rules.roles["item"], has_header=items.has_header
+    )
     table, _ = next(items.tables([key], plain=[key]))
     listed = Vocabulary.of(whole(table.column(key)).drop_null().unique())
     unknown = np.flatnonzero(known.positions(listed.ids) < 0)
@@ -174,13 +180,12 @@ def item_info(
 
     item: the log's column of item ids, whose name that of the table may have too.
     """
-    key, title = _key_and_title(source, options, item)
+    key, title = options.key_and_title(source.columns, source.name, item, has_header=source.has_header)
     col.once(source.columns, source.columns, source.name)
     table, ragged = next(source.tables(source.columns, plain=source.columns))
     listed = Vocabulary.of(whole(table.column(key)))
     at = listed.positions(vocabulary.ids) if len(listed) else np.full(len(vocabulary), -1, np.int64)
-    known = pc.greater_equal(from_numpy(at), constant(0, pa.int64()))
-    rows = pc.if_else(known, from_numpy(at), pa.nulls(1, pa.int64())[0])
+    rows = nullable(at)
     roles = {title: "title", col.find("genres", source.columns): "genres"}
     out: dict[str, pa.Array] = {}
     for name in source.columns:
@@ -193,39 +198,21 @@ def item_info(
         if source.encoding is not None:
             notes.append(f"{source.name} is not UTF-8 and was read as {source.encoding}")
         if ragged:
+            s, were = ("", "was") if ragged == 1 else ("s", "were")
             notes.append(
-                f"{ragged:,} rows of {source.name} have too many or too few fields and were left out"
+                f"{ragged:,} row{s} of {source.name} with too many or too few fields {were} left out"
             )
         if silent_items := int((vocabulary.positions(listed.ids) < 0).sum()) if len(listed) else 0:
-            notes.append(f"{silent_items:,} items of {source.name} have no interaction")
+            s, have = ("", "has") if silent_items == 1 else ("s", "have")
+            notes.append(f"{silent_items:,} item{s} of {source.name} {have} no interaction")
         if unknown := int((at < 0).sum()):
             other = next((column for column in source.columns if column != key), None)
             advice = ""
             if unknown == len(at) and other is not None:
                 advice = f"; its ids were looked for in {key!r}, look elsewhere with `items_id={other!r}`"
-            notes.append(f"{unknown:,} items are not in {source.name}{advice}")
+            s, are = ("", "is") if unknown == 1 else ("s", "are")
+            notes.append(f"{unknown:,} item{s} {are} not in {source.name}{advice}")
     return pa.table(out)
-
-
-def _key_and_title(source: Source, options: ReadOptions, item: str | None) -> tuple[str, str | None]:
-    """The columns of a table about items that have the ids and the titles, given or recognised."""
-    columns, name = source.columns, source.name
-    key: str | None = columns[0]
-    title: str | None = columns[1] if len(columns) > 1 else None
-    if source.has_header:
-        plain_id = next((column for column in columns if col.normalised(column) == "id"), None)
-        key = item if item is not None and item in columns else col.find("item", columns) or plain_id
-        title = col.find_title([column for column in columns if column != key])
-    if options.items_id is not None:
-        key = col.named(options.items_id, "items_id", columns, name)
-    if options.items_title is not None:
-        title = col.named(options.items_title, "items_title", columns, name)
-    if key is None:
-        raise DataError(
-            f"{name} has no column recognised as the item; it has {col.listed(columns)}: name one, such as "
-            f'`items_id="{columns[0]}"`.'
-        )
-    return key, title
 
 
 def number(codes: NDArray[np.integer], ids: pa.Array) -> tuple[NDArray[np.int32], Vocabulary]:
@@ -297,3 +284,69 @@ def sorted_csr(
     matrix = sp.csr_array((weight, item.astype(indptr.dtype, copy=False), indptr), shape=shape)
     matrix.has_sorted_indices = matrix.has_canonical_format = True
     return matrix
+
+
+# ---- the part in which all have enough interactions ------------------------------------------------------
+def k_core(matrix: sp.csr_array, min_user: int, min_item: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which users and items stay when those with too few interactions leave, until nothing changes.
+
+    The result is the largest such part, whatever the order in which they leave.
+    """
+    users = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    items = matrix.indices
+    while True:
+        stays = np.bincount(users, minlength=matrix.shape[0]) >= min_user
+        in_core = np.bincount(items, minlength=matrix.shape[1]) >= min_item
+        kept = stays[users] & in_core[items]
+        if kept.all():
+            return stays, in_core
+        users, items = users[kept], items[kept]
+
+
+def cut_to_core(fields: Fields, options: ReadOptions) -> Fields:
+    """The fields of a log without users and items that have fewer interactions than the options ask for."""
+    min_user, min_item = options.min_user, options.min_item
+    if min_user == min_item == 1:
+        return fields
+    matrix, report = fields["matrix"], fields["report"]
+    stays, in_core = k_core(matrix, min_user, min_item)
+    if options.new_items:  # nobody has them
+        in_core |= np.bincount(matrix.indices, minlength=matrix.shape[1]) == 0
+    rows, columns = np.flatnonzero(stays), np.flatnonzero(in_core)
+    if not len(rows) or not len(columns):
+        raise DataError(
+            f"no interactions are left when each user has at least {min_user} and each item at least "
+            f"{min_item}; give smaller numbers."
+        )
+    few = [
+        f"{what} with fewer than {least}"
+        for what, least in (("a user", min_user), ("an item", min_item))
+        if least > 1
+    ]
+    reason = f"of {' or '.join(few)} interactions"
+    result = _inside(fields, rows, columns)
+    kept = result["matrix"].nnz
+    if report is not None and matrix.nnz > kept:
+        report = replace(report, kept=kept, dropped={**report.dropped, reason: matrix.nnz - kept})
+    return {**result, "report": report}
+
+
+def _inside(fields: Fields, rows: NDArray[np.integer], columns: NDArray[np.integer]) -> Fields:
+    """The fields of a log with these users and items alone, and of its dislikes."""
+    matrix = fields["matrix"]
+    numbered = sp.csr_array(
+        (np.arange(matrix.nnz, dtype=np.int64), matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+    kept = numbered[rows][:, columns].data
+    time, info, parts = fields["time"], fields["item_info"], fields["parts"]
+    dislikes = fields["dislikes"]
+    return {
+        "matrix": matrix[rows][:, columns],
+        "users": Vocabulary(fields["users"].take(rows)),
+        "items": Vocabulary(fields["items"].take(columns)),
+        "time": None if time is None else time[kept],
+        "item_info": None if info is None else info.take(from_numpy(columns)),
+        "parts": None if parts is None else {name: part[rows][:, columns] for name, part in parts.items()},
+        "report": fields["report"],
+        "dislikes": None if dislikes is None else _inside(dislikes, rows, columns),
+    }

@@ -1,4 +1,4 @@
-"""A log that grows or shrinks: interactions are added, users leave.
+"""A log that changes: interactions are added, users leave, or lose their ids.
 
 New users come after those known before; new items stand where they would in a log that was read at once, so
 that ties between items are broken alike.
@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from infrec.data.columns import Duplicates
 from infrec.data.interactions import Interactions, canonical
-from infrec.data.vocabulary import Vocabulary, constant, from_numpy, to_numpy
+from infrec.data.vocabulary import Vocabulary, from_numpy, nullable, to_numpy
 from infrec.errors import DataError
 
 if TYPE_CHECKING:
@@ -131,6 +131,28 @@ def remove(log: Interactions, users: Iterable[object]) -> Change:
     return Change(log, after, rows, np.arange(log.n_items), np.zeros(len(rows), bool))
 
 
+def without_user_ids(log: Interactions) -> Interactions:
+    """The histories of a log, with names such as `unnamed 17` in place of the users' ids.
+
+    Users stand in the order of their histories: in that of their ids, a list of all ids would tell whose row
+    is whose. Histories stay as they are, and somebody who knows a part of one may still recognise it.
+
+    Args:
+        log: The log with its ids.
+    """
+    matrix = log.matrix
+    # Big-endian bytes compare as the numbers do; equal sets of items are told apart by their weights.
+    items, weights = matrix.indices.astype(">i4"), matrix.data.astype(">f4")
+    bounds = zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True)
+    histories = [(items[start:end].tobytes(), weights[start:end].tobytes()) for start, end in bounds]
+    order = np.array(sorted(range(len(histories)), key=histories.__getitem__), np.int64)
+    width = len(str(log.n_users))
+    names = [f"unnamed {number:0{width}}" for number in range(1, log.n_users + 1)]
+    other, users = log.select_users(order), Vocabulary.of(names)
+    said = other.dislikes and replace(other.dislikes, users=users)
+    return replace(other, users=users, dislikes=said)
+
+
 def _same_kind(known: Vocabulary, new: Vocabulary, what: str) -> Vocabulary:
     """New ids in the type of the known ones; refuses those of another type."""
     if known.ids.type == new.ids.type or not len(new) or not len(known):
@@ -188,9 +210,7 @@ def _item_info(log: Interactions, more: Interactions, items: Vocabulary) -> pa.T
     sources = [(one.items, one.item_info) for one in (log, more) if one.item_info is not None]
     columns: dict[str, pa.Array] = {}
     for known, info in sources:
-        at = known.positions(items.ids)
-        there = pc.greater_equal(from_numpy(at), constant(0, pa.int64()))
-        rows = pc.if_else(there, from_numpy(at), pa.nulls(1, pa.int64())[0])
+        rows = nullable(known.positions(items.ids))
         for name in info.column_names:
             taken = info[name].combine_chunks().take(rows)
             if name in columns:

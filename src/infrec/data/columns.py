@@ -1,4 +1,7 @@
-"""How a table of interactions is to be read: which column means what, and which rows count."""
+"""How a table of interactions is to be read: which column means what, and which rows count.
+
+A text may name its columns in its first line or not; then they are told by their values.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,9 @@ _NAMES = {
     "genres": "genres genre categories category",
 }
 ALIASES: Mapping[str, Sequence[str]] = {role: names.split() for role, names in _NAMES.items()}
+USUAL = {"user": "user", "item": "item", "rating": "rating", "time": "timestamp"}  # by role, in their order
+EPOCH = 100_000_000  # seconds: 1973; smaller numbers are no times
+HIGHEST_RATING = 100  # larger whole numbers count something
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,38 @@ class ReadOptions(Settings):
                 )
         return by_role
 
+    def key_and_title(
+        self, columns: Sequence[str], source: str, item: str | None, *, has_header: bool
+    ) -> tuple[str, str | None]:
+        """The columns of a table about items that have the ids and the titles, given or recognised.
+
+        Args:
+            columns: Its columns.
+            source: Its name.
+            item: The log's column of item ids, whose name that of the table may have too.
+            has_header: Whether the columns have names; else ids come first, then titles.
+        """
+        key: str | None = columns[0]
+        title: str | None = columns[1] if len(columns) > 1 else None
+        if has_header:
+            plain_id = next((column for column in columns if normalised(column) == "id"), None)
+            key = item if item is not None and item in columns else find("item", columns) or plain_id
+            others = [column for column in columns if column != key]
+            like_titles = (
+                one for end in ("title", "name") for one in others if normalised(one).endswith(end)
+            )
+            title = find("title", others) or next(like_titles, None)
+        if self.items_id is not None:
+            key = named(self.items_id, "items_id", columns, source)
+        if self.items_title is not None:
+            title = named(self.items_title, "items_title", columns, source)
+        if key is None:
+            raise DataError(
+                f"{source} has no column recognised as the item; it has {listed(columns)}: name one, such as "
+                f'`items_id="{columns[0]}"`.'
+            )
+        return key, title
+
 
 DEFAULTS = ReadOptions()
 
@@ -139,12 +177,6 @@ def find(role: str, columns: Sequence[str]) -> str | None:
     return next((by_name[alias] for alias in ALIASES[role] if alias in by_name), None)
 
 
-def find_title(columns: Sequence[str]) -> str | None:
-    """The column of titles in a table about items: by its name, or by how its name ends."""
-    endings = (column for end in ("title", "name") for column in columns if normalised(column).endswith(end))
-    return find("title", columns) or next(endings, None)
-
-
 def named(
     given: str | int, role: str, columns: Sequence[str], source: str, free: Sequence[str] | None = None
 ) -> str:
@@ -165,7 +197,9 @@ def named(
     if len(alike) == 1:
         return alike[0]
     free = free or columns
-    near = difflib.get_close_matches(str(given), free, n=1, cutoff=0) or free
+    usual = find(role, free) if role in ALIASES else None
+    near = difflib.get_close_matches(str(given), free, n=1) or ([] if usual is None else [usual])
+    near = near or difflib.get_close_matches(str(given), free, n=1, cutoff=0) or list(free)
     raise DataError(
         f"{source} has no column {given!r} for the {role}; it has {listed(columns)}: name one, such as "
         f'`{role}="{near[0]}"`.'
@@ -183,3 +217,135 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """`a, b, c, … (12 in all)`."""
     shown = ", ".join(repr(str(name)[:40]) for name in names[:most])
     return (f"{shown}, … ({len(names)} in all)" if len(names) > most else shown) or "no columns"
+
+
+# ---- the columns of a text ---------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Header:
+    """The names of a text's columns: from its first line, or from what its values look like.
+
+    Args:
+        columns: The names.
+        is_there: Whether the first line has them.
+        is_guess: Whether the first line may be a row all the same, unless its names are known.
+        note: A sentence about what was taken for granted; None where nothing was.
+    """
+
+    columns: list[str]
+    is_there: bool = False
+    is_guess: bool = False
+    note: str | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[str]], options: ReadOptions, source: str) -> Header:
+        """From the fields of the first lines.
+
+        Args:
+            rows: The fields of each line.
+            options: Columns that the user gave.
+            source: Name of the file.
+        """
+        wanted = [str(column) for column in options.columns.values()]
+        if options.no_header or not _has_header(rows, wanted):
+            columns = _positional(rows, options)
+            note = f"{source} has no header; its columns were taken as {', '.join(columns)}"
+            return cls(columns, note=None if options.no_header else note)
+        note = (
+            f"the first line of {source} ({listed(rows[0], 4)}) was taken as its header, not as a row; "
+            "if it is a row, use `no_header=True`"
+        )
+        is_guess = not (rows[1:] and all(_looks_like_data(row) for row in rows[1:]))
+        is_sure = any(field in wanted for field in rows[0]) or _is_surely_header(rows)
+        return cls(_distinct(rows[0]), True, is_guess, None if is_sure else note)
+
+
+def _has_header(rows: Sequence[Sequence[str]], wanted: Sequence[str]) -> bool:
+    """Whether the first row names the columns, as its names, its values and those further down tell.
+
+    wanted: names or numbers of columns that the user gave.
+    """
+    first = rows[0]
+    if any(recognised(field) for field in first):
+        return True
+    if any(len(row) > at and row[at] == name for row in rows[1:] for at, name in enumerate(first) if name):
+        return False  # a value that comes again is no name
+    if any(field in wanted and not field.isdigit() for field in first):
+        return True
+    by_number = any(column.isdigit() for column in wanted)
+    if by_number and not (rows[1:] and all(_looks_like_data(row) for row in rows[1:])):
+        return False
+    return not _looks_like_data(first)
+
+
+def _looks_like_data(fields: Sequence[str]) -> bool:
+    """Whether a first line without known names is a row: a field of several is a number."""
+    return len(fields) > 1 and any(map(_is_number, fields))
+
+
+def _is_number(field: str) -> bool:
+    return re.fullmatch(r"\s*-?[0-9]+([.][0-9]+)?\s*", field) is not None
+
+
+def _is_surely_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line names a user and an item, holds no number, and no name is a value further
+    down."""
+    first, columns = rows[0], [find(role, rows[0]) for role in ("user", "item")]
+    if None in columns or any(re.fullmatch(r"\s*-?[0-9.]+\s*", field) for field in first):
+        return False
+    places = [first.index(column) for column in columns if column is not None]
+    return not any(len(row) > at and row[at] == first[at] for row in rows[1:] for at in places)
+
+
+def _positional(rows: Sequence[Sequence[str]], options: ReadOptions) -> list[str]:
+    """Names of columns that have none: user, item and what the values look like, unless numbers are given."""
+    width = len(rows[0])
+    full = [row for row in rows if len(row) == width]
+    names = [*_usual(full, width), *(f"column{n}" for n in range(len(USUAL) + 1, width + 1))]
+    numbers = {role: int(column) for role, column in options.columns.items() if str(column).isdigit()}
+    places = {role: names.index(name) + 1 for role, name in USUAL.items() if name in names}
+    if any(places.get(role) != number for role, number in numbers.items()):
+        return [f"column{n}" for n in range(1, width + 1)]
+    # Amazon's 2018 ratings put the item first. An ASIN has 10 characters; a reviewer's id starts with A.
+    asin, reviewer = re.compile(r"[0-9B][0-9A-Z]{9}"), re.compile(r"A[0-9A-Z]{9,20}")
+    if (
+        not numbers
+        and width == 4
+        and all(asin.fullmatch(row[0]) and reviewer.fullmatch(row[1]) for row in full)
+    ):
+        names[:2] = ["item", "user"]
+    return names
+
+
+def _usual(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Names of the first four columns: after user and item, what the next two look like."""
+    names = [*USUAL.values()][:width]
+    if width < 3:
+        return names
+    third = [row[2] for row in rows]
+    if not any(map(_is_number, third)):  # texts: of a name of the item, what follows is its count
+        names[2:] = ["title", _measured([row[3] for row in rows])] if width > 3 else ["title"]
+    elif width == 3:
+        names[2] = _measured(third)
+    elif _measured(third) == "count":
+        names[2] = "count"
+    return names
+
+
+def _measured(values: Sequence[str]) -> str:
+    """Name of a column by what its numbers can be: a time, a count, or a rating."""
+    if not all(map(_is_number, values)):
+        return USUAL["rating"]
+    numbers = [float(value.strip()) for value in values]  # `float` leaves control characters on
+    if min(numbers) >= EPOCH:
+        return USUAL["time"]
+    whole = all(number >= 0 and number.is_integer() for number in numbers)
+    return "count" if whole and max(numbers) > HIGHEST_RATING else USUAL["rating"]
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Header names as written; a repeated or empty one gets its position."""
+    out: list[str] = []
+    for position, name in enumerate(names):
+        name = name.strip()
+        out.append(name if name and name not in out else f"{name or 'column'}{position + 1}")
+    return out

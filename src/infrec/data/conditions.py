@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -106,91 +107,73 @@ def parse(text: str, name: str = "positive") -> Rule:
         text: The rule, such as `rating >= 4 and time > 2020-01-01`.
         name: The option that it was given in.
     """
-    try:
-        rule, rest = _any(list(_tokens(text)), text, 0)
-        if rest:
-            raise _not_understood(text)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("positive", name, 1)) from None
-    return rule
+    return _Parser(text, name).whole()
 
 
-# ---- from text to a rule -----------------------------------------------------------------------------------
-_Token = tuple[str, str]  # kind and text
-_Parsed = tuple[Rule, Sequence[_Token]]  # a rule and the tokens after it
+class _Parser:
+    """A rule from its tokens, by recursive descent."""
 
+    def __init__(self, text: str, name: str) -> None:
+        self._text, self._name, at = text, name, 0
+        self._tokens: list[tuple[str, str]] = []  # kind and text; the next one stands last
+        while text[at:].strip():
+            if (match := _TOKEN.match(text, at)) is None:
+                raise self._not_understood()
+            at, kind = match.end(), str(match.lastgroup)
+            self._tokens.append((kind, match[kind]))
+        self._tokens.reverse()
 
-def _tokens(text: str) -> Iterator[_Token]:
-    at = 0
-    while text[at:].strip():
-        if (match := _TOKEN.match(text, at)) is None:
-            raise _not_understood(text)
-        at, kind = match.end(), str(match.lastgroup)
-        yield kind, match[kind]
+    def whole(self) -> Rule:
+        rule = self._joined("or", 0)
+        if self._tokens:
+            raise self._not_understood()
+        return rule
 
+    def _joined(self, word: str, depth: int) -> Rule:
+        """Rules with a word between them, as one; `and` binds closer than `or`."""
+        rules = [self._joined("and", depth) if word == "or" else self._one(depth)]
+        while self._tokens and self._tokens[-1][0] == "word" and self._tokens[-1][1].lower() == word:
+            self._tokens.pop()
+            rules.append(self._joined("and", depth) if word == "or" else self._one(depth))
+        return rules[0] if len(rules) == 1 else Joined(word, tuple(rules))
 
-def _any(tokens: Sequence[_Token], text: str, depth: int) -> _Parsed:
-    return _several("or", _all, tokens, text, depth)
-
-
-def _all(tokens: Sequence[_Token], text: str, depth: int) -> _Parsed:
-    return _several("and", _one, tokens, text, depth)
-
-
-def _several(
-    word: str,
-    part: Callable[[Sequence[_Token], str, int], _Parsed],
-    tokens: Sequence[_Token],
-    text: str,
-    depth: int,
-) -> _Parsed:
-    """Rules with a word between them, as one."""
-    rule, rest = part(tokens, text, depth)
-    rules = [rule]
-    while rest and rest[0][0] == "word" and rest[0][1].lower() == word:
-        rule, rest = part(rest[1:], text, depth)
-        rules.append(rule)
-    return (rules[0] if len(rules) == 1 else Joined(word, tuple(rules))), rest
-
-
-def _one(tokens: Sequence[_Token], text: str, depth: int) -> _Parsed:
-    """A rule in parentheses, or a comparison."""
-    if depth > DEEPEST or not tokens:
-        raise _not_understood(text)
-    if tokens[0] == ("sign", "("):
-        rule, rest = _any(tokens[1:], text, depth + 1)
-        if not rest or rest[0] != ("sign", ")"):
-            raise _not_understood(text)
-        return rule, rest[1:]
-    if len(tokens) < 3:
-        raise _not_understood(text)
-    (kind, column), (sign_kind, symbol), (value_kind, value) = tokens[:3]
-    if kind not in ("word", "quoted") or sign_kind != "sign" or symbol in "()":
-        raise _not_understood(text)
-    if value_kind.startswith("text"):
+    def _one(self, depth: int) -> Rule:
+        """A rule in parentheses, or a comparison."""
+        kind, column = self._next()
+        if depth > DEEPEST:
+            raise self._not_understood()
+        if (kind, column) == ("sign", "("):
+            rule = self._joined("or", depth + 1)
+            if self._next() != ("sign", ")"):
+                raise self._not_understood()
+            return rule
+        (sign_kind, symbol), (value_kind, value) = self._next(), self._next()
+        if kind not in ("word", "quoted") or sign_kind != "sign" or symbol in "()":
+            raise self._not_understood()
+        if not value_kind.startswith("text"):
+            return Comparison(column, symbol, self._value(value_kind, value))
         if symbol not in ("=", "==", "!="):
-            raise ConfigError(f"positive is {text!r}; a text in quotes is compared with = or !=.")
-        return Comparison(column, symbol, value), tokens[3:]
-    if value_kind != "word":
-        raise _not_understood(text)
-    return Comparison(column, symbol, _value(value, text)), tokens[3:]
+            raise ConfigError(f"{self._name} is {self._text!r}; a text in quotes is compared with = or !=.")
+        return Comparison(column, symbol, value)
 
+    def _next(self) -> tuple[str, str]:
+        if not self._tokens:
+            raise self._not_understood()
+        return self._tokens.pop()
 
-def _value(word: str, text: str) -> float | datetime:
-    """A number, or a day or time; without an offset it is UTC."""
-    if _NUMBER.fullmatch(word):
-        return float(word)
-    try:
-        if _DAY.fullmatch(word):
-            time = datetime.fromisoformat(word)
-            return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-    except ValueError:
-        pass
-    raise _not_understood(text)
+    def _value(self, kind: str, word: str) -> float | datetime:
+        """A number, or a day or time; without an offset it is UTC."""
+        with suppress(ValueError):
+            if kind == "word" and _NUMBER.fullmatch(word):
+                return float(word)
+            if kind == "word" and _DAY.fullmatch(word):
+                time = datetime.fromisoformat(word)
+                return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        raise self._not_understood()
 
-
-def _not_understood(text: str) -> ConfigError:
-    return ConfigError(
-        f"positive is {text!r}; expected comparisons of a column with a number, a date or a quoted text, "
-        'joined by `and` and `or`, such as "rating >= 4" or "rating >= 4 and time > 2020-01-01".'
-    )
+    def _not_understood(self) -> ConfigError:
+        return ConfigError(
+            f"{self._name} is {self._text!r}; expected comparisons of a column with a number, a date or a "
+            'quoted text, joined by `and` and `or`, such as "rating >= 4" or "rating >= 4 and time > '
+            '2020-01-01".'
+        )

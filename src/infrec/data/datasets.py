@@ -12,12 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from infrec.data import publishers
-from infrec.data.archives import Folder, Zip
 from infrec.data.assemble import assemble
 from infrec.data.columns import DEFAULTS, ReadOptions
-from infrec.data.core import cut
 from infrec.data.download import fetch, verify
 from infrec.data.interactions import Interactions
+from infrec.data.publishers import Folder, Zip
 from infrec.data.read import items_source, sources
 from infrec.data.sources import ParquetSource, Source, TableSource
 from infrec.errors import DataError
@@ -119,9 +118,7 @@ def load(
         return Interactions.read(name, items=items, progress=progress, **options)
     chosen = ReadOptions(**options)
     source, about_items = find_sources(name, chosen, progress)
-    return Interactions.from_fields(
-        cut(assemble(source, chosen, items_source(items) or about_items, progress), chosen)
-    )
+    return Interactions.from_fields(assemble(source, chosen, items_source(items) or about_items, progress))
 
 
 def find_sources(

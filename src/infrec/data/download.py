@@ -115,7 +115,8 @@ class _Part:
                 self._restart()  # it is not a beginning of what is there now
                 reason = "the file changed"
             except (OSError, HTTPException) as error:
-                reason = str(getattr(error, "reason", error)) or type(error).__name__
+                cause = getattr(error, "reason", error)
+                reason = getattr(cause, "strerror", None) or str(cause) or type(error).__name__
             time.sleep(0.05 * 4**attempt if attempt < ATTEMPTS - 1 else 0)
         size = self.size
         self._forget_if_empty()

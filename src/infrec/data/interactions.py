@@ -130,13 +130,12 @@ class Interactions:
             items, progress, options: See `read`.
         """
         from infrec.data.assemble import assemble
-        from infrec.data.core import cut
         from infrec.data.read import items_source
         from infrec.data.sources import TableSource
 
         source = TableSource(frame)
-        chosen = ReadOptions(**options)
-        log = Interactions.from_fields(cut(assemble(source, chosen, items_source(items), progress), chosen))
+        fields = assemble(source, ReadOptions(**options), items_source(items), progress)
+        log = Interactions.from_fields(fields)
         logger.info("read %s: %r", source.name, log)
         return log
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 import pyarrow as pa
 import pyarrow.json as pajson
 
-from infrec.data.sources import Source, grouped
+from infrec.data.sources import Source, files_in, grouped
 from infrec.data.text import decompressed, explain
 from infrec.errors import DataError, first_line
 
 ENDINGS = (".jsonl", ".ndjson", ".jsonlines")
+FILES = r"(jsonl|ndjson|jsonlines|json)(\.(gz|bz2|zst))?"  # endings of files that a folder may hold
 HEAD = 1 << 20  # bytes whose objects tell the columns and their types
 CHUNK = 32 << 20
 
@@ -48,14 +50,36 @@ class JsonLinesSource(Source):
                 f"{name} is no JSON Lines: its first lines hold no JSON objects; check what it is."
             )
         self.columns = list(dict.fromkeys(column for row in rows for column in row))
-        self._kinds = {
+        self.kinds = {
             column: _kind([row.get(column) for row in rows], column, name) for column in self.columns
         }
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """The rows of a file.
+
+        Args:
+            path: The file.
+        """
+        return cls(lambda: path.open("rb"), path.name)
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> list[Self]:
+        """The files of a folder, with the same columns; a field that one of them has not is empty there.
+
+        Args:
+            folder: The folder.
+        """
+        parts = [cls.at(file) for file in files_in(folder, FILES)]
+        _unify(parts)
+        return parts
 
     def tables(
         self, columns: Sequence[str], plain: Sequence[str] = (), rows: int | None = None
     ) -> Iterator[tuple[pa.Table, int]]:
-        schema = pa.schema([(column, self._kinds[column]) for column in columns])
+        # A field that nothing tells the type of is text.
+        kinds = {name: pa.string() if pa.types.is_null(kind) else kind for name, kind in self.kinds.items()}
+        schema = pa.schema([(column, kinds[column]) for column in columns])
         damaged = 0
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -115,6 +139,27 @@ class JsonLinesSource(Source):
         return pajson.read_json(pa.BufferReader(chunk), reading, options).select(schema.names)
 
 
+def _unify(parts: Sequence[JsonLinesSource]) -> None:
+    """Give the files of one log the same columns, each of one type in all of them."""
+    kinds: dict[str, tuple[pa.DataType, str]] = {}
+    for part in parts:
+        for column, kind in part.kinds.items():
+            known, where = kinds.setdefault(column, (kind, part.name))
+            if pa.types.is_nested(known) and pa.types.is_nested(kind):
+                continue  # no column that is read
+            both = [pa.schema([(column, known)]), pa.schema([(column, kind)])]
+            try:
+                merged = pa.unify_schemas(both, promote_options="permissive").field(0).type
+            except pa.ArrowTypeError:
+                raise DataError(
+                    f"field {column!r} is {known} in {where} and {kind} in {part.name}; expected one type in "
+                    "all files of a directory: write one of them again."
+                ) from None
+            kinds[column] = (merged, part.name if pa.types.is_null(known) else where)
+    for part in parts:
+        part.columns, part.kinds = list(kinds), {column: kind for column, (kind, _) in kinds.items()}
+
+
 def _object(line: bytes) -> dict[str, Any] | None:
     """A line's JSON object; None where it is none."""
     try:
@@ -126,13 +171,12 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _kind(values: Sequence[Any], column: str, name: str) -> pa.DataType:
-    """The type of a field; text where nothing tells."""
+    """The type of a field; null where nothing tells."""
     try:
-        kind = pa.array(values).type
+        return pa.array(values).type
     except (pa.ArrowException, OverflowError):
         kinds = sorted({type(value).__name__ for value in values if value is not None})
         raise DataError(
             f"{name} has a field {column!r} of several types ({', '.join(kinds)}); expected one: write it "
             "again."
         ) from None
-    return pa.string() if pa.types.is_null(kind) else kind

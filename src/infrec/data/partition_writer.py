@@ -46,6 +46,7 @@ BLOCK = 1 << 22  # rows in memory at a time in the first pass
 PARTITION = 1 << 22  # interactions in one file at most, about; a user's are never divided
 FILES = 64  # so many where that makes smaller ones, so that processes can divide them evenly
 SMALLEST = 1 << 10
+THREADS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ def prepare(
     *,
     partition: int | None = None,
     block: int = BLOCK,
-    threads: int = 2,
+    threads: int = THREADS,
     progress: Progress = silent,
 ) -> Path:
     """Write the dataset `out` from the rows of a source, and what is known of its items."""
@@ -81,15 +82,13 @@ def prepare(
     return Path(out)
 
 
-def memory_needed(
-    *, text: bool, ids: int = 1_000_000, block: int = BLOCK, partition: int = PARTITION, threads: int = 2
-) -> int:
+def memory_needed(*, text: bool, ids: int = 1_000_000) -> int:
     """Bytes at the worst of the three passes, whatever the number of rows; `ids`: distinct users and items.
 
     First pass: two blocks as the source has them (more as text) and one as codes, records and masks. Third: a
     partition per thread with its sort. An id costs its text about once for each block in which it occurs.
     """
-    return (230 if text else 175) * max(block, threads * partition // 2) + 150 * ids
+    return (230 if text else 175) * max(BLOCK, THREADS * PARTITION // 2) + 150 * ids
 
 
 class _Preparation:

@@ -11,13 +11,12 @@ import pyarrow as pa
 from infrec import artifacts
 from infrec.data import columns as col
 from infrec.data import publishers
-from infrec.data.archives import Folder, Zip
-from infrec.data.assemble import Fields, assemble, item_info, number
+from infrec.data.assemble import Fields, assemble, cut_to_core, item_info, number
 from infrec.data.columns import DEFAULTS, ReadOptions
-from infrec.data.core import cut
 from infrec.data.json_lines import JsonLinesSource, is_json_lines
 from infrec.data.parsing import encode
 from infrec.data.partitioned import KIND, PartitionedLog
+from infrec.data.publishers import Folder, Zip
 from infrec.data.remote import is_remote, local_copy
 from infrec.data.sources import PARQUET, TEXT, ParquetSource, SeveralSources, Source, TableSource, files_in
 from infrec.data.text import TextSource
@@ -33,7 +32,7 @@ def read(path: str | os.PathLike[str], options: ReadOptions, items: Any, progres
     path = local_copy(os.fspath(path)) if is_remote(path) else path
     if artifacts.kind_of(path) != KIND:
         source, about_items = sources(path, options)
-        return cut(assemble(source, options, items_source(items) or about_items, progress), options)
+        return assemble(source, options, items_source(items) or about_items, progress)
     # What counts was decided when it was prepared.
     chosen = (name for name in options.names() if getattr(options, name) != getattr(DEFAULTS, name))
     for name in (name for name in chosen if name not in LATER):
@@ -45,7 +44,7 @@ def read(path: str | os.PathLike[str], options: ReadOptions, items: Any, progres
     about = items_source(items)
     if about is not None:
         log["item_info"] = item_info(about, log["items"], options)
-    return cut(log, options)
+    return cut_to_core(log, options)
 
 
 def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tuple[Source, Source | None]:
@@ -76,7 +75,7 @@ def sources(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> tu
     if (ratings := publishers.one_file(path, start)) is not None:
         return ratings, None
     if is_json_lines(path.name, start):
-        return JsonLinesSource(lambda: path.open("rb"), path.name), None
+        return JsonLinesSource.at(path), None
     return TextSource(lambda: cast(BinaryIO, path.open("rb")), path.name, options), None
 
 
@@ -85,12 +84,14 @@ def _folder(path: Path, options: ReadOptions) -> Source:
     if files_in(path, PARQUET):
         return ParquetSource(path)
     name = path.name or str(path)
-    if not (texts := files_in(path, TEXT)):
-        raise DataError(
-            f"{name} is a directory without tables or a known publisher's files; expected *.parquet or "
-            "*.csv in it: name a file instead."
-        )
-    return SeveralSources([sources(file, options)[0] for file in texts], name)
+    if texts := files_in(path, TEXT):
+        return SeveralSources([sources(file, options)[0] for file in texts], name)
+    if objects := JsonLinesSource.in_folder(path):
+        return SeveralSources(objects, name)
+    raise DataError(
+        f"{name} is a directory without tables or a known publisher's files; expected *.parquet, *.csv or "
+        "*.jsonl in it: name a file instead."
+    )
 
 
 def items_source(items: Any) -> Source | None:

@@ -1,4 +1,7 @@
-"""Which rows of a log count, and what they say: the rules, for a whole table or for block after block."""
+"""Which rows of a log count, and what they say: the rules, for a whole table or for block after block.
+
+Where ratings all count, good and bad alike, their distribution is told, with a rule for the good ones.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,6 @@ from infrec.data.parsing import (
     whole,
     without_entities,
 )
-from infrec.data.ratings import MOST, ratings_sentence
 from infrec.data.sources import Source
 from infrec.data.vocabulary import Vocabulary, from_numpy, to_numpy
 from infrec.errors import DataError
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 
 ROLES = ("rating", "time", "weight")  # those that rules are about and options name
 UNEVEN = 1000  # times the smallest weight, and the largest is worth a word
+MOST_RATINGS = 30  # different values on a scale of ratings; with more, it is a measurement or a count
+GOOD_RATING = 0.75  # of the highest rating, as 4 of 5 stars are
+RATINGS_SHOWN = 12
 _PART_NAMES = {
     **dict.fromkeys(("train", "training", "0"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev", "1"), 1),
@@ -122,9 +127,10 @@ class Rules:
         items, item_ids = encode(table.column(roles["item"]), from_text=from_text, what="item")
         self._drop(users < 0, "no user id")
         self._drop(items < 0, "no item id")
-        if "rating" in roles and _may_be_odd(table.column(roles["rating"])):
-            finite = np.isfinite(numbers(table.column(roles["rating"]), "rating"))
-            self._drop(~finite, "rating is not a finite number")
+        if "rating" in roles:
+            rating = table.column(roles["rating"])
+            if rating.null_count or not pa.types.is_integer(rating.type):
+                self._drop(~np.isfinite(numbers(rating, "rating")), "rating is not a finite number")
         if self._ratings_matter:
             self._count_ratings(table.column(roles["rating"]))
         columns: dict[str, Any] = {
@@ -199,13 +205,13 @@ class Rules:
             name = column if column.isidentifier() else "count"
             self.notes.append(
                 f"{column!r} looks like counts, which are not used: each row is an interaction like any "
-                f'other; leave out the few with `positive="{name} >= 3"`, or keep them as weights with '
-                f'`weight="{column}"`'
+                f'other; count only rows from 3 on with `positive="{name} >= 3"`, or take the counts as '
+                f'weights with `weight="{column}"`'
             )
 
     def _count_ratings(self, column: pa.ChunkedArray) -> None:
         """Add a block's ratings to the distribution, as long as it can be that of a scale."""
-        if len(self.ratings) > MOST:
+        if len(self.ratings) > MOST_RATINGS:
             return
         counts = whole(column).value_counts()
         values = numbers(counts.field("values"), "rating")
@@ -338,11 +344,45 @@ def _alike(ids: pa.Array) -> int:
     return len(unusual) - len(pc.unique(pc.utf8_normalize(unusual, form="NFC"))) if len(unusual) else 0
 
 
-def _may_be_odd(column: pa.ChunkedArray) -> bool:
-    """Whether a column can hold anything but finite numbers."""
-    return bool(column.null_count) or not pa.types.is_integer(column.type)
-
-
 def _counts(dropped: Mapping[str, int]) -> str:
     """Reasons and how often, in words."""
     return ", ".join(f"{count:,} × {reason}" for reason, count in dropped.items())
+
+
+# ---- ratings that all count --------------------------------------------------------------------------------
+def suggested_rule(counts: Mapping[float, int]) -> str | None:
+    """A rule for the good ones, such as `rating >= 4`; None where all are equal, or there is no scale.
+
+    Args:
+        counts: How often each rating occurs.
+    """
+    values = sorted(counts)
+    if not 2 <= len(values) <= MOST_RATINGS or values[-1] <= 0:
+        return None
+    least = next(value for value in values if value >= GOOD_RATING * values[-1])
+    return f"rating >= {least:g}" if least > values[0] else None
+
+
+def ratings_sentence(source: str, counts: Mapping[float, int]) -> str | None:
+    """A sentence about ratings that all count, with the rule for the good ones; None where there is none.
+
+    Args:
+        source: Name of the file.
+        counts: How often each rating occurs.
+    """
+    if (rule := suggested_rule(counts)) is None:
+        return None
+    values, total = sorted(counts), sum(counts.values())
+    percent = {value: 100 * counts[value] / total for value in values}
+    shown = values if len(values) <= RATINGS_SHOWN else [*values[:3], *values[-3:]]
+    parts = [f"{value:g}: {percent[value]:.0f} %" for value in shown]
+    if shown is not values:
+        parts.insert(3, "…")
+    least = float(rule.rpartition(" ")[2])
+    good = sum(percent[value] for value in values if value >= least)
+    if values[0] == 0 and len(values) > 4 and percent[0] > 100 / len(values):
+        parts.append("where 0 may mean that no rating was given")
+    return (
+        f"every rating in {source} counts as an interaction, the lowest too ({', '.join(parts)}); for the "
+        f'good ones alone, {good:.0f} % of the rows, use `positive="{rule}"`'
+    )

@@ -5,23 +5,48 @@ Counts range over five orders of magnitude. Taken as they are, a few of them are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import scipy.sparse as sp
-
-from infrec.data.interactions import Interactions
-from infrec.data.weights import NONE, RAW, cap, check, seconds
-from infrec.errors import ArtifactError, DataError
+from infrec.errors import ArtifactError, ConfigError, DataError
+from infrec.settings import Settings, setting
 
 if TYPE_CHECKING:
+    import numpy as np
+    import scipy.sparse as sp
     from numpy.typing import NDArray
 
+    from infrec.data.interactions import Interactions
+
+RAW, NONE = "raw", "none"
+EVEN = (NONE, "log1p", "quantile", "cap:10")  # those that are tried, the plainest first
+_UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0, "y": 365.25 * 86400.0}
 # Whole numbers that are seconds, milli-, micro- or nanoseconds of the years 1990 to 2100.
 _EPOCHS = {scale: (6.3e8 * scale, 4.2e9 * scale) for scale in (1.0, 1e3, 1e6, 1e9)}
 _FAINTEST = 1e-6
+
+
+@dataclass(frozen=True)
+class StrengthOptions(Settings):
+    """Options about weights: a function of them, and how they fade."""
+
+    weight_as: str | None = setting(
+        None,
+        "what a weight of --weight counts for: log1p, cap:N, quantile, raw (as it is) or none (every "
+        "interaction alike); chosen on validation unless given",
+    )
+    half_life: str | None = setting(
+        None, "halve the weight of an interaction for each such age, as in 90d (h, d, w, y)"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight_as is not None:
+            check(self.weight_as)
+        if self.half_life is not None:
+            seconds(self.half_life)
 
 
 @dataclass(frozen=True)
@@ -49,6 +74,8 @@ class Strength:
             how: Its name.
             log: The log whose weights have the mean 1 afterwards.
         """
+        import numpy as np
+
         check(how)
         weights = log.matrix.data
         steps: tuple[float, ...] = ()
@@ -89,10 +116,11 @@ class Strength:
         return replace(log, matrix=self._weighed(log.matrix), parts=parts)
 
     def _weighed(self, matrix: sp.csr_array) -> sp.csr_array:
-        values = (self._values(matrix.data) / self.mean).astype(np.float32)
-        return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return _with_weights(matrix, (self._values(matrix.data) / self.mean).astype("float32"))
 
     def _values(self, weights: NDArray[np.float32]) -> NDArray[np.float64]:
+        import numpy as np
+
         wide = weights.astype(np.float64)
         if self.how == "log1p":
             return np.log1p(wide)
@@ -104,6 +132,36 @@ class Strength:
         return wide if self.how == RAW else np.minimum(wide, cap(self.how))
 
 
+@dataclass(frozen=True, eq=False)
+class Fading:
+    """The share that is left of each interaction of a log, by its age.
+
+    Args:
+        log: The log.
+        shares: Users × items, in (0, 1] where the log has something.
+    """
+
+    log: Interactions
+    shares: sp.csr_array
+
+    @classmethod
+    def of(cls, log: Interactions, half_life: str) -> Fading:
+        """½ for every half-life that lies between an interaction and the last one.
+
+        Args:
+            log: A log with times.
+            half_life: Such as `90d`.
+        """
+        return cls(log, _shares(log, half_life))
+
+    def __call__(self, part: Interactions) -> Interactions:
+        """The log, or a part of it, with each weight times what is left of it; in its own split too."""
+        shares = self.shares[self.log.users.positions(part.users.ids)]
+        shares = shares[:, self.log.items.positions(part.items.ids)]
+        parts = part.parts and {name: _times(one, shares) for name, one in part.parts.items()}
+        return replace(part, matrix=_times(part.matrix, shares), parts=parts)
+
+
 def faded(log: Interactions, half_life: str) -> Interactions:
     """The log with each weight times ½ for every half-life that lies between it and the last interaction.
 
@@ -111,6 +169,13 @@ def faded(log: Interactions, half_life: str) -> Interactions:
         log: A log with times.
         half_life: Such as `90d`.
     """
+    return Fading.of(log, half_life)(log)
+
+
+def _shares(log: Interactions, half_life: str) -> sp.csr_array:
+    """The share that is left of each interaction, in the order of the log."""
+    import numpy as np
+
     length = seconds(half_life)
     if log.time is None:
         raise DataError(
@@ -126,14 +191,59 @@ def faded(log: Interactions, half_life: str) -> Interactions:
         )
     age = (last - log.time) / scale
     kept = np.maximum(np.exp2(-age / length), _FAINTEST).astype(np.float32)
-    matrix = sp.csr_array(
-        (log.matrix.data * kept, log.matrix.indices, log.matrix.indptr), shape=log.matrix.shape
-    )
-    return replace(log, matrix=matrix, parts=_of_parts(log, matrix))
+    return _with_weights(log.matrix, kept)
 
 
-def _of_parts(log: Interactions, matrix: sp.csr_array) -> dict[str, sp.csr_array] | None:
-    """The parts of the log's own split with the weights of a matrix: a repeated pair has one of them."""
-    if log.parts is None:
-        return None
-    return {name: sp.csr_array(matrix.multiply(part.astype(bool))) for name, part in log.parts.items()}
+def _with_weights(matrix: sp.csr_array, weights: NDArray[np.float32]) -> sp.csr_array:
+    """A matrix with other values in the same places."""
+    import scipy.sparse as sp
+
+    return sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _times(matrix: sp.csr_array, shares: sp.csr_array) -> sp.csr_array:
+    """Weights times shares, which are there wherever there are weights."""
+    import scipy.sparse as sp
+
+    return sp.csr_array(matrix.multiply(shares))
+
+
+def check(how: str) -> None:
+    """Refuse a name that is no function of weights.
+
+    Args:
+        how: The name.
+    """
+    if how in (RAW, NONE, "log1p", "quantile"):
+        return
+    if not 0 < cap(how) < float("inf"):
+        raise ConfigError(
+            f"weight_as is {how!r}; expected log1p, cap:N with a number N above 0, quantile, raw or none."
+        )
+
+
+def cap(how: str) -> float:
+    """N of "cap:N"; 0 where it is none.
+
+    Args:
+        how: The name of a function.
+    """
+    name, _, number = how.partition(":")
+    try:
+        return float(number) if name == "cap" else 0.0
+    except ValueError:
+        return 0.0
+
+
+def seconds(age: str) -> float:
+    """An age such as `90d` in seconds: hours, days, weeks or years.
+
+    Args:
+        age: A number and its unit: h, d, w or y.
+    """
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([hdwy])", age.strip())
+    if found is None or not float(found[1]) > 0:
+        raise ConfigError(
+            f"half_life is {age!r}; expected a number above 0 with its unit h, d, w or y, such as 90d."
+        )
+    return float(found[1]) * _UNITS[found[2]]

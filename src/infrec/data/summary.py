@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from infrec import artifacts
 from infrec.contents import Artifact, with_info
-from infrec.data import grids
+from infrec.data import SUMMARY_REG_GRID
 from infrec.data.columns import ReadOptions
 from infrec.data.interactions import Interactions, canonical
 from infrec.data.vocabulary import Vocabulary
@@ -109,7 +109,7 @@ class Summary(Interactions):
     @property
     def reg_grid(self) -> tuple[float, ...]:
         """The λ values to try for ∞-AE on this summary."""
-        return tuple(self.about.get("reg_grid", grids.SUMMARY))
+        return tuple(self.about.get("reg_grid", SUMMARY_REG_GRID))
 
     @cached_property
     def bytes(self) -> int:
@@ -223,7 +223,7 @@ def _log(artifact: Artifact) -> Interactions:
 
 def _check(artifact: Artifact, about: Mapping[str, Any]) -> None:
     """The numbers of a manifest that something is computed from, where they are there."""
-    grid = about.get("reg_grid", grids.SUMMARY)
+    grid = about.get("reg_grid", SUMMARY_REG_GRID)
     for reg in (*grid, *(() if about.get("reg") is None else (about["reg"],))):
         artifact.checked_number("λ", reg)
     for name, whole, least in _NUMBERS:

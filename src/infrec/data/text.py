@@ -1,7 +1,8 @@
-"""Delimited text (CSV, TSV, `::`, blanks; plain or compressed) at the speed of pyarrow's parser."""
+"""Delimited text (CSV, TSV, `::`, blanks; plain or compressed; in any encoding), read by pyarrow's parser."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -15,9 +16,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from infrec.data import headers
-from infrec.data.columns import DEFAULTS, ReadOptions, listed
-from infrec.data.encodings import Utf8, known_encoding
+from infrec.data.columns import DEFAULTS, Header, ReadOptions
 from infrec.data.sources import Source, grouped
 from infrec.errors import ConfigError, DataError, first_line
 
@@ -33,6 +32,7 @@ DELIMITERS = {
 }
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _LABEL = pa.dictionary(pa.int32(), pa.string())
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class TextSource(Source):
@@ -52,32 +52,15 @@ class TextSource(Source):
         self.name = name
         self._encoding = options.encoding and known_encoding(options.encoding)
         self._open = lambda: decompressed(open_bytes(), name)
-        self.notes: list[str] = []
         head, whole = self._head()
         blank, lines = _first_lines(head, whole, name)
         self.delimiter = _delimiter(options.delimiter, lines, name)
         self._quotes = self.delimiter != "::"
         rows = [_fields(line, self.delimiter) for line in lines]
-        wanted = [str(column) for column in options.columns.values()]
-        self.has_header = header is None and not options.no_header and headers.has_header(rows, wanted)
+        names = Header.of(rows, options, name) if header is None else Header(list(header))
+        self.columns, self.has_header, self.header_is_guess = names.columns, names.is_there, names.is_guess
+        self.notes = [] if names.note is None else [names.note]
         self._skip = blank + 1 if self.has_header else 0
-        if header is not None:
-            self.columns = list(header)
-        elif not self.has_header:
-            self.columns = headers.positional(rows, options)
-            if not options.no_header:
-                self.notes.append(
-                    f"{name} has no header; its columns were taken as {', '.join(self.columns)}"
-                )
-        else:
-            self.columns = headers.distinct(rows[0])
-            self.header_is_guess = not (rows[1:] and all(headers.looks_like_data(row) for row in rows[1:]))
-            self.header_is_sure = any(field in wanted for field in rows[0]) or headers.is_surely_header(rows)
-            if not self.header_is_sure:  # a guess is told
-                self.notes.append(
-                    f"the first line of {name} ({listed(rows[0], 4)}) was taken as its header, not as a row; "
-                    "if it is a row, use `no_header=True`"
-                )
         self._runs = self.delimiter == " " and any("  " in line for line in lines)
         self._escapes = self._quotes and '"' in "".join(lines) and self._has_escaped_quotes()
 
@@ -193,11 +176,11 @@ class _Skipped:
 _LEAVING = 0.2  # seconds
 
 
-def _wait_until_dropped(shared: Sequence[weakref.ref[Any]], seconds: float = 60) -> None:
+def _wait_until_dropped(shared: Sequence[weakref.ref[Any]]) -> None:
     """Until pyarrow's threads have let go of what they call: after a failure they go on with the blocks that
     were read, and a process that ends meanwhile hangs or is aborted. The last one still has to leave the
     interpreter then: without the moment at the end, 1 of 100 processes was aborted on a busy machine."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + 60
     while any(reference() is not None for reference in shared) and time.monotonic() < ends:
         time.sleep(0.001)
     time.sleep(_LEAVING)
@@ -322,3 +305,76 @@ def _single_blanks(data: bytes, last: bool) -> tuple[bytes, bytes]:
     """Runs of blanks as one, none at the ends of lines."""
     cut = len(data) if last else data.rfind(b"\n") + 1
     return re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb"[ \t]+", b" ", data[:cut])), data[cut:]
+
+
+# ---- any encoding as UTF-8 --------------------------------------------------------------------------------
+def _same_number(error: UnicodeError) -> tuple[str, int]:
+    """The five bytes that Windows-1252 leaves open as the characters of the same number, as browsers do."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode("latin-1"), error.end
+
+
+codecs.register_error("infrec.same-number", _same_number)
+
+
+def known_encoding(name: str) -> str:
+    """An encoding by the name that Python has for it.
+
+    Args:
+        name: A name such as `latin-1` or `UTF-8`.
+    """
+    try:
+        b"a".decode(name)
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ConfigError(
+            f"there is no encoding {name!r}; expected a name such as utf-8, latin-1 or cp1252."
+        ) from None
+
+
+class Utf8:
+    """A change of chunks of bytes into UTF-8. Without a given encoding, UTF-16 is known by its mark, and the
+    first bytes that are not ASCII tell UTF-8 from Windows-1252, which includes Latin-1.
+
+    Args:
+        encoding: What the text is in; None: to be seen.
+    """
+
+    def __init__(self, encoding: str | None = None) -> None:
+        self.encoding = encoding  # None as long as everything was ASCII
+        self._decoder = None if encoding in (None, "utf-8") else self._made(str(encoding))
+        self._begun = False
+
+    def __call__(self, data: bytes, last: bool) -> tuple[bytes, bytes]:
+        """A chunk in UTF-8, and the bytes at its end that begin a character of the next one."""
+        if not self._begun and self.encoding is None and data[:2] in _UTF16:
+            self.encoding, self._decoder = "utf-16", self._made("utf-16")
+        self._begun = True
+        if self.encoding is None:
+            if data.isascii():
+                return data, b""
+            try:
+                complete = codecs.utf_8_decode(data, "strict", last)[1]
+                if data[:complete].isascii():  # the only other bytes may begin a character of either encoding
+                    return data[:complete], data[complete:]
+                self.encoding = "utf-8"
+            except UnicodeDecodeError:
+                if _mostly_utf8(data):
+                    raise
+                self.encoding, self._decoder = "cp1252", self._made("cp1252")
+        if self._decoder is not None:
+            return self._decoder.decode(data, last).encode(), b""
+        complete = len(data) if data.isascii() else codecs.utf_8_decode(data, "strict", last)[1]
+        return data[:complete], data[complete:]
+
+    @staticmethod
+    def _made(encoding: str) -> codecs.IncrementalDecoder:
+        errors = "infrec.same-number" if encoding == "cp1252" else "strict"
+        return codecs.getincrementaldecoder(encoding)(errors)
+
+
+def _mostly_utf8(data: bytes) -> bool:
+    """Whether more characters beyond ASCII are sound UTF-8 than are not: then some bytes are damaged."""
+    beyond = re.sub(r"[\x00-\x7f]+", "", data.decode("utf-8", "replace"))
+    return 2 * beyond.count("\ufffd") < len(beyond)

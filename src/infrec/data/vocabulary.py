@@ -118,6 +118,12 @@ def from_numpy(values: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
 
 
+def nullable(positions: NDArray[np.int64]) -> pa.Array:
+    """Positions as an Arrow array; null in place of −1."""
+    at = from_numpy(positions)
+    return pc.if_else(pc.greater_equal(at, constant(0, pa.int64())), at, pa.nulls(1, pa.int64())[0])
+
+
 def strings(values: Sequence[str]) -> pa.Array:
     """A list of texts as an Arrow array."""
     data = [value.encode() for value in values]

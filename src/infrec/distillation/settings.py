@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from infrec.data import grids
+from infrec.data import SUMMARY_REG_GRID
 from infrec.errors import ConfigError, DataError
 from infrec.settings import Settings, setting
 
@@ -107,7 +107,7 @@ class DistillSettings(Settings):
     l1: float = setting(0.0, "λ₂", least=0)
     depth: int = setting(1, "hidden layers of the network behind the kernel", least=0)
     reg: float = setting(1.0, "λ to begin with", least=0)
-    reg_grid: tuple[float, ...] = setting(grids.SUMMARY, "λ values tried at each validation", least=0)
+    reg_grid: tuple[float, ...] = setting(SUMMARY_REG_GRID, "λ values tried at each validation", least=0)
     rechoose: bool = setting(
         True, "train on with the best λ of a validation (but for the one before the first step)"
     )

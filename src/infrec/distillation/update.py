@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from infrec.data.summary import Summary
 
 Data = TypeVar("Data", bound=Split | Interactions)
+LEAST_KNOWN = 0.1  # share of a new log's interactions that are with items of the summary it goes on from
 SIZES = ("users", "target", "per_user", "total", "percent", "bytes", "gamma")
 
 
@@ -132,7 +133,15 @@ def joined(summary: Interactions, log: Interactions) -> Vocabulary:
             f"none of the summary's {len(old):,} items is among the {len(new):,} of the new data; expected "
             "data over mostly the same items, so check that ids are written the same way."
         )
-    if (summary.items.positions(new) >= 0).all():
+    is_known = summary.items.positions(new) >= 0
+    known = int(log.item_counts[is_known].sum())
+    if known < LEAST_KNOWN * log.n_interactions:
+        raise DataError(
+            f"only {known:,} of the {log.n_interactions:,} interactions of the new data are with items of "
+            f"the summary ({int(is_known.sum()):,} of its {len(old):,} items); expected data over mostly the "
+            "same items: it looks like another log."
+        )
+    if is_known.all():
         return summary.items
     if old.type != new.type:
         old, new = old.cast(pa.string()), new.cast(pa.string())

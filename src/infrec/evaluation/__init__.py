@@ -1,7 +1,7 @@
 """Model × split → numbers, and how sure they are."""
 
+from infrec.evaluation.coldness import Stratum, by_item_coldness, by_user_coldness
 from infrec.evaluation.evaluate import Difference, Evaluation, compare, evaluate
-from infrec.evaluation.strata import Stratum, by_item_coldness, by_user_coldness
 from infrec.evaluation.tally import Scorer
 from infrec.metrics.intervals import bootstrap
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infrec import metrics
+from infrec import machine, metrics
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.evaluation.checks import BATCH_BYTES, check_memory, check_model
 from infrec.evaluation.tally import Scorer, Tally, scores_of
 from infrec.metrics.intervals import LEVEL, RESAMPLES, Interval, intervals_of, resampled_means
 from infrec.progress import Progress, silent
@@ -117,7 +117,7 @@ def evaluate(
         sample_users: Measure on so many users, drawn at random; intervals are those of the sample.
         progress: Called with how many users are done.
     """
-    people = None
+    people: NDArray[np.intp] | None = None
     if not isinstance(split, Split):
         log = getattr(model, "log", None)
         if not isinstance(log, Interactions):
@@ -140,14 +140,12 @@ def evaluate(
         people = np.flatnonzero(split.test.user_counts)
     check_model(model, split)
     able = split.train.n_users if people is None else len(people)
-    sampled = sample_users is not None and sample_users < able
-    if sampled:
-        drawn = np.sort(generator(seed, "evaluated users").choice(able, sample_users, replace=False))
-        people = drawn if people is None else people[drawn]
+    if sample_users is not None and sample_users < able:
+        people = drawn_users(np.arange(able) if people is None else people, sample_users, seed)
     lengths = tuple(dict.fromkeys(k))
     n = split.train.n_users if people is None else len(people)
     check_memory(split, n)
-    name = split.name + (f", {n:,} of {able:,} users (seed {seed})" if sampled else "")
+    name = split.name + (f", {n:,} of {able:,} users (seed {seed})" if n < able else "")
     tally = Tally(split, name, people, protocol, lengths, seed)
     step = batch or max(16, BATCH_BYTES // (4 * split.train.n_items))
     for start in range(0, n, step):
@@ -160,6 +158,17 @@ def evaluate(
     logger.info("evaluated on %d users (%s, %s)", n, tally.name, protocol)
     result = Evaluation(**tally.figures())
     return replace(result, intervals=intervals_of(result.contributions, seed=seed)) if intervals else result
+
+
+def drawn_users(users: NDArray[np.intp], count: int, seed: int) -> NDArray[np.intp]:
+    """So many of the users, drawn at random: the same for everything that is measured with a seed.
+
+    Args:
+        users: Rows of the users.
+        count: How many are drawn.
+        seed: Seed of the draw.
+    """
+    return np.sort(generator(seed, "evaluated users").choice(users, count, replace=False))
 
 
 @dataclass(frozen=True)
@@ -210,3 +219,90 @@ def compare(
         name: Difference(float(value[at]), float(low[at]), float(high[at]), float(p[at]))
         for at, name in enumerate(names)
     }
+
+
+# ---- before measuring: the items of the model, what it was fitted on, and the memory that is left ---------
+BATCH_BYTES = 64 << 20  # of float32 scores
+USERS_COMPARED = 1 << 16  # at a time
+
+
+def check_model(model: Scorer, split: Split) -> None:
+    """Refuse a model over other items, or fitted on half of what is measured; warn where it knows some of it.
+
+    Another number of items is refused where the scores come.
+
+    Args:
+        model: A fitted model.
+        split: The split whose test part is measured.
+    """
+    log, items = getattr(model, "log", None), split.train.items
+    if not isinstance(log, Interactions):
+        return
+    same = log.items == items or len(log.items) != len(items)
+    if not same and (log.items.positions(items.ids) != np.arange(len(items))).any():
+        raise DataError(
+            "the model was fitted over other items than the split's, or over the same in another order; "
+            "expected the same: fit it on data over the split's items (align_items() brings them in order)."
+        )
+    if log.synthetic_users or log.matrix is split.train.matrix:
+        return
+    known, of = held_out_in(log, split)
+    if not known:
+        return
+    found = (
+        f"the model was fitted on {known:,} of {of:,} interactions that are held out for test: its figures "
+        "would say what it remembers, not what it foresees"
+    )
+    if 2 * known >= of:
+        raise DataError(f"{found}; fit it on the split's train part (split.train).")
+    warnings.warn(f"{found}.", stacklevel=3)
+
+
+def held_out_in(log: Interactions, split: Split) -> tuple[int, int]:
+    """How many interactions of the test part a log holds too, by the same user, and of how many.
+
+    Users whom the log does not know do not count, nor items that they have in train or validation as well.
+
+    Args:
+        log: The log that a model was fitted on.
+        split: The split whose test part is compared, over the same items.
+    """
+    if log.n_items != split.train.n_items:
+        return 0, 0
+    at = log.users.positions(split.train.users.ids)
+    rows, known, of = np.flatnonzero(at >= 0), 0, 0
+    for start in range(0, len(rows), USERS_COMPARED):
+        some = rows[start : start + USERS_COMPARED]
+        train, val, test = (part.matrix[some] != 0 for part in (split.train, split.val, split.test))
+        new = test > (train + val)
+        known += new.multiply(log.matrix[at[some]] != 0).nnz
+        of += new.nnz
+    return known, of
+
+
+def check_memory(split: Split, users: int) -> None:
+    """Refuse to measure so many users of a split where that would not fit in memory.
+
+    Args:
+        split: The split whose test part is measured.
+        users: How many of its users.
+    """
+    machine.require_memory(
+        memory_needed(users, split.train.n_items, split.test.n_interactions * users // split.train.n_users),
+        f"an evaluation of {users:,} users",
+        "measure on a sample of them (sample_users; `--sample-users 100000`)",
+    )
+
+
+def memory_needed(users: int, items: int, held_out: int) -> int:
+    """Bytes of an evaluation beside the data and the model.
+
+    Always: 14 numbers for each user and the scores that the pooled AUC compares (50 negatives and the
+    held-out items of each user). At the worst, either a batch of scores with its copies while the negatives
+    of a block of users are drawn, or at the end the AUC's sorted copy, the scores' users and a chunk's ranks.
+    """
+    compared = held_out + 50 * users
+    negatives = 8 * 50 * min(users, 1 << 18)
+    drawing = 3 * max(BATCH_BYTES, 4 * 16 * items) + 4 * negatives
+    comparing = negatives + 8 * compared + 36 * min(compared, 1 << 22)
+    return 14 * 8 * users + 4 * compared + max(drawing, comparing)

@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from infrec.kernels.gram import rows_of
+
 
 def on_gpu() -> bool:
     """Whether JAX computes on a GPU."""
@@ -62,9 +64,8 @@ def coordinates(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
     """Row, column and value of every stored entry, filled up to `room` with entries of a row outside."""
     more = room - x.nnz
-    owner = np.repeat(np.arange(x.shape[0], dtype=np.int32), np.diff(x.indptr))
     return (
-        np.pad(owner, (0, more), constant_values=outside),
+        np.pad(rows_of(x), (0, more), constant_values=outside),
         np.pad(x.indices.astype(np.int32, copy=False), (0, more)),
         np.pad(x.data.astype(np.float32, copy=False), (0, more)),
     )

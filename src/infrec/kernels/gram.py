@@ -240,6 +240,11 @@ def sparse_times(sparse: sp.csr_array, dense: Float[np.ndarray, "n m"]) -> Float
     return result
 
 
+def rows_of(matrix: sp.csr_array) -> NDArray[np.int32]:
+    """The row of each stored entry."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
+
+
 def are_rows(some: sp.csr_array, matrix: sp.csr_array, rows: NDArray[np.integer]) -> bool:
     """Whether `some` are these rows of a matrix, both in canonical format; a row of −1 is none."""
     if len(rows) and rows.min() < 0:
@@ -263,10 +268,10 @@ def mirror(a: Float[np.ndarray, "n n"]) -> None:
     in_parallel(block, range(0, n, step))
 
 
-def block_width(d: int, dtype: np.dtype[Any], rows: int, cache: int = _CACHE_BYTES) -> int:
+def block_width(d: int, dtype: np.dtype[Any], rows: int) -> int:
     """How many dense rows of length d fit in the cache; a few at least, or the inner loop is too short.
 
     Many cores together hold an eighth of all rows: what they work on is small beside the result.
     """
-    fit = cache // (dtype.itemsize * max(d, 1))
+    fit = _CACHE_BYTES // (dtype.itemsize * max(d, 1))
     return int(np.clip(fit if rows <= 256 else min(fit, rows // (8 * cores())), 16, 256))

@@ -31,6 +31,7 @@ from infrec.kernels import gram, ridge
 from infrec.kernels.collectives import Team
 from infrec.machine import cores, in_parallel
 from infrec.progress import Progress, silent
+from infrec.randomness import generator
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -43,6 +44,25 @@ _COLUMNS = 2048  # of α solved at a time, in float64
 _FEWEST, _MOST = 16, 64  # centres whose products with the targets are formed at a time
 _BYTES = 1 << 24  # of these products, about
 _STRIP = 64  # rows whose kernel is worked out at a time
+
+
+def draw_centres(counts: NDArray[np.integer], count: int, *, seed: int) -> NDArray[np.integer]:
+    """The rows that stand for all, in ascending order: at random among those that are not empty.
+
+    In proportion to their entries, or those that few others resemble, they were no better
+    (benchmarks/results/scale-2026-11-16.md).
+
+    Args:
+        counts: Entries of each row.
+        count: How many are wanted; where there are no more, all are taken, empty ones too.
+        seed: Decides which.
+    """
+    if count >= len(counts):
+        return np.arange(len(counts))
+    known = np.flatnonzero(counts)
+    if len(known) <= count:
+        return known
+    return np.sort(generator(seed, "centres", "random").choice(known, count, replace=False))
 
 
 @dataclass(frozen=True, eq=False)

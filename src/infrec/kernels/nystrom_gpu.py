@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from infrec.kernels import gram, nystrom, ridge
 from infrec.kernels.collectives import Team
-from infrec.kernels.device_arrays import compiled, coordinates, filler, is_exact_in_bfloat16
+from infrec.kernels.device_arrays import compiled, coordinates, filler, is_exact_in_bfloat16, power_of_two
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class DeviceSums(nystrom.Sums):
         local = nystrom.Sums(features, columns, Team())
         for x, y in self._cut(blocks):
             step = _compiled(block, x.shape[1], columns, features.kernel, x is y)
-            stored = [_stored(rows, block) for rows in ((x,) if x is y else (x, y))]
+            parts = (x,) if x is y else (x, y)  # their entries in one of few lengths: few are compiled
+            stored = [coordinates(z, max(1 << 10, power_of_two(z.nnz)), outside=block) for z in parts]
             sums = step(sums, whiten, centres, norms, np.int32(x.shape[0]), *stored)
             local._count(x, 1)
             progress("one pass over the users", local.rows, total)
@@ -174,12 +175,6 @@ def _solver(mesh: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     over = PartitionSpec(None, "items")
     each = jax.shard_map(block, mesh=mesh, in_specs=(PartitionSpec(), PartitionSpec(), over), out_specs=over)
     return jax.jit(factorise, donate_argnums=0), jax.jit(each, donate_argnums=2)
-
-
-def _stored(x: sp.csr_array, block: int) -> Any:
-    """The entries of a block, in one of few lengths, so that few shapes are compiled."""
-    room = 1 << max(10, (max(1, x.nnz) - 1).bit_length())
-    return coordinates(x, room, outside=block)
 
 
 @cache

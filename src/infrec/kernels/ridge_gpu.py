@@ -35,9 +35,9 @@ TILE = 4096
 COLUMNS = 4096
 
 
-def tile_for(n: int, largest: int = TILE) -> int:
+def tile_for(n: int) -> int:
     """A tile that divides n rows into as few equal parts as it may, with little padding."""
-    parts = max(1, -(-n // largest))
+    parts = max(1, -(-n // TILE))
     rows = -(-n // parts)
     return (rows + 31) // 32 * 32
 

@@ -110,12 +110,9 @@ def _columns(inverse: NDArray[Any], at: NDArray[np.integer]) -> NDArray[Any]:
 
 def _inverse_factor(system: NDArray[Any]) -> NDArray[Any]:
     """L⁻¹ of a positive definite matrix L Lᵀ of few rows, through float64, in its own type."""
-    factor = np.linalg.cholesky(_symmetric(system.astype(np.float64)))
+    wide = system.astype(np.float64)
+    factor = np.linalg.cholesky((wide + wide.T) / 2)
     return np.linalg.inv(factor).astype(system.dtype)
-
-
-def _symmetric(a: NDArray[Any]) -> NDArray[Any]:
-    return (a + a.T) / 2
 
 
 def _add_square(inverse: NDArray[Any], factor: NDArray[Any], sign: float) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from infrec.errors import SolveError
 from infrec.kernels import gram
-from infrec.kernels.device_arrays import compiled, dense_rows, matmul, power_of_two, products
+from infrec.kernels.device_arrays import compiled, coordinates, dense_rows, matmul, power_of_two, products
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,7 +129,7 @@ class ScoresThere:
     @staticmethod
     def _pairs(held_out: sp.csr_array) -> tuple[NDArray[np.int32], tuple[Any, ...]]:
         """The row of each stored entry; rows and columns filled up, in blocks that are ranked at a time."""
-        row, column = _entries(held_out)
+        row, column = gram.rows_of(held_out), held_out.indices.astype(np.int32, copy=False)
         more = (0, max(_PAIRS, power_of_two(len(row))) - len(row))
         return row, tuple(np.pad(each, more).reshape(-1, _PAIRS) for each in (row, column))
 
@@ -170,17 +170,10 @@ def add_between(scores: Any, rows: sp.csr_array, columns: Any, weights: Any) -> 
     return _questions().between(scores, dense_rows(rows, scores.shape[0], 1), columns, weights)
 
 
-def _entries(matrix: sp.csr_array) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Row and column of each stored entry."""
-    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
-    return rows, matrix.indices.astype(np.int32, copy=False)
-
-
 def _coordinates(matrix: sp.csr_array) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """`_entries`, filled up with those of a row that is nowhere."""
-    rows, columns = _entries(matrix)
-    more = (0, power_of_two(len(rows)) - len(rows))
-    return np.pad(rows, more, constant_values=np.iinfo(np.int32).max), np.pad(columns, more)
+    """Row and column of each stored entry, filled up with those of a row that is nowhere."""
+    rows, columns, _ = coordinates(matrix, power_of_two(matrix.nnz), outside=np.iinfo(np.int32).max)
+    return rows, columns
 
 
 def places(scores: Any, row: Any, column: Any) -> Any:

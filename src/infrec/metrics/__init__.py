@@ -1,15 +1,5 @@
 """Numbers from arrays: how good a ranking is, and what else it is."""
 
-from infrec.metrics.accuracy import (
-    HIT_RATE,
-    LENGTHS,
-    PROTOCOLS,
-    Protocol,
-    check_protocol,
-    inverse_propensity,
-    ranking_metrics,
-    truncated_recall,
-)
 from infrec.metrics.auc import Negatives, pooled_auc_by_user, user_auc
 from infrec.metrics.catalogue import (
     co_occurrence_agreement,
@@ -22,7 +12,19 @@ from infrec.metrics.catalogue import (
     popularity_distance,
     unit_columns,
 )
-from infrec.metrics.ranking import hit_rate_at, hits, top_k
+from infrec.metrics.ranking import (
+    HIT_RATE,
+    LENGTHS,
+    PROTOCOLS,
+    Protocol,
+    check_protocol,
+    hit_rate_at,
+    hits,
+    inverse_propensity,
+    ranking_metrics,
+    top_k,
+    truncated_recall,
+)
 
 __all__ = [
     "HIT_RATE",

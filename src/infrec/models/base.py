@@ -1,24 +1,17 @@
 """The contract of every model: fit, score, recommend, similar, save, load, and a declared search space.
 
-A fitted model is a value: settings, log and state, which no later fit changes.
-
-    @dataclass(frozen=True, eq=False)
-    class EASEState(State):
-        weights: NDArray[np.float32] = stored("items", "items")
-
-A state says which of its arrays are saved, and of which shape they are read again. Beside them a saved model
-has settings and candidates in its manifest, ids and histories as Parquet; see `infrec.artifacts`.
+What a fit gives is a value (`infrec.models.fitted`). A saved model has settings and candidates in its
+manifest, the arrays of its state, ids and histories as Parquet; see `infrec.artifacts`.
 """
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -33,12 +26,13 @@ from infrec.data import Interactions
 from infrec.data.change import Change, append, remove
 from infrec.data.columns import Duplicates
 from infrec.data.interactions import InteractionsLike
-from infrec.errors import ArtifactError, DataError, InfrecError, NotFittedError, SolveError
+from infrec.data.strength import Strength
+from infrec.errors import ArtifactError, ConfigError, DataError, InfrecError, NotFittedError, SolveError
 from infrec.kernels import gram
 from infrec.kernels.gram import FEW
 from infrec.kernels.scores_gpu import ScoresThere
-from infrec.models import storage
 from infrec.models.dislikes import Dislikes
+from infrec.models.fitted import Fitted, State
 from infrec.models.lists import Lists
 from infrec.models.new_items import NewItemsSettings, Placed
 from infrec.models.reranking import Traits
@@ -46,7 +40,7 @@ from infrec.progress import Progress, silent
 from infrec.search.criterion import Candidate
 from infrec.search.tunable import Tunable
 from infrec.search.tune import tune
-from infrec.settings import AUTO, Settings
+from infrec.settings import AUTO
 
 logger = logging.getLogger(__name__)
 _SHOWN = 4  # settings in the text of a model
@@ -57,72 +51,6 @@ _OF_THE_LOG = (
     "dislikes",
     "new_items",
 )  # facts in `about` that stay when the log changes
-
-
-def stored(*shape: str) -> Any:
-    """Declare a field of a state that is saved as an array of its name.
-
-    Args:
-        shape: The length of each axis: "users", "items" or the name of a setting.
-    """
-    return field(metadata={"shape": shape})
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """The numbers that a model learnt from a log; some need nothing beside the log itself."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays to save, by name."""
-        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.metadata}
-
-    @classmethod
-    def read(cls, artifact: Artifact, settings: Settings, log: Interactions) -> Self:
-        """The state from what `arrays` gave, after checking that it fits the settings and the log."""
-        lengths = {"users": log.n_users, "items": log.n_items, **settings.to_dict()}
-        shapes = {one.name: one.metadata["shape"] for one in dataclasses.fields(cls) if one.metadata}
-        return cls(
-            **{name: artifact.array(name, *(lengths[axis] for axis in axes)) for name, axes in shapes.items()}
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """Result of a fit.
-
-    Args:
-        settings: The settings in use; none of them is "auto".
-        log: The log that the model knows: its vocabularies and histories.
-        state: What was learnt.
-        about: What the model decided by itself, and why.
-        candidates: The settings that were tried.
-        dislikes: A ridge that foretells dislikes; None where they count for nothing.
-        new_items: Items that nobody has yet and that have a place all the same; None: they have the score 0.
-    """
-
-    settings: Any
-    log: Interactions
-    state: Any
-    about: dict[str, Any] = field(default_factory=dict)
-    candidates: Sequence[Candidate] = ()
-    dislikes: Dislikes | None = None
-    new_items: Placed | None = None
-
-    @property
-    def adjusts_scores(self) -> bool:
-        """Whether dislikes or new items change scores after the model has given them."""
-        return self.dislikes is not None or self.new_items is not None
-
-    def columns(
-        self, of: Callable[[NDArray[np.integer]], NDArray[Any]], items: NDArray[np.integer]
-    ) -> NDArray[Any]:
-        """Columns of a matrix that scores are linear in, of known items and of new ones.
-
-        Args:
-            of: From items to their columns.
-            items: The items wanted.
-        """
-        return of(items) if self.new_items is None else self.new_items.columns(of, items)
 
 
 class Recommender(Tunable, Lists):
@@ -247,7 +175,7 @@ class Recommender(Tunable, Lists):
 
         Args:
             columns: Columns of the table about items; by default all that say what kind of item it is.
-            settings: How far likeness reaches; `infrec.evaluation.cold_items.choose` chooses it.
+            settings: How far likeness reaches; `infrec.evaluation.coldness.choose_features` chooses it.
         """
         placed = Placed.of(self.log, columns, settings)
         about = {**self.about, "new_items": placed.facts()}
@@ -282,7 +210,7 @@ class Recommender(Tunable, Lists):
                 "a summary was given to take in, whose users only stand for others; expected a log: fit on "
                 "the summary instead."
             )
-        change = append(self.log, more, duplicates)
+        change = append(self.log, self._weighed(more), duplicates)
         if choose_again:
             found = {name for one in self.candidates for name in one.settings}
             found |= {"dislikes"} if "dislikes" in self.about else set()
@@ -292,6 +220,16 @@ class Recommender(Tunable, Lists):
             fitted = self._follow(change, progress)
         self._fitted = self._followed(fitted, progress)
         return self
+
+    def _weighed(self, more: Interactions) -> Interactions:
+        """More interactions with weights that count for what those of the model's own log do."""
+        if (half_life := self.about.get("half_life")) is not None:
+            raise ConfigError(
+                f"the model was fitted with a half-life of {half_life}, and the weights of what it knows "
+                "would have to fade further; fit it again on everything."
+            )
+        function = self.about.get("weights")
+        return more if function is None else Strength.read(function)(more)
 
     def forget(self, users: Iterable[object] | object, *, progress: Progress = silent) -> Self:
         """Forget users in place. The result is that of a fit without them, over the same items and with the
@@ -465,20 +403,9 @@ class Recommender(Tunable, Lists):
         Args:
             path: The directory.
         """
-        log = self.log
-        facts = {
-            "model": self.name,
-            "settings": self.selected,
-            "about": self.about,
-            "candidates": [dataclasses.asdict(candidate) for candidate in self.candidates],
-            "users": log.n_users,
-            "items": log.n_items,
-            "interactions": log.n_interactions,
-        }
-        arrays = self._arrays()
-        for more in (self.fitted.dislikes, self.fitted.new_items):
-            arrays = arrays if more is None else arrays | more.arrays()
-        tables = storage.tables_of(log) | self._tables()
+        fitted = self.fitted
+        facts = {"model": self.name, "settings": self.selected, **fitted.facts()}
+        arrays, tables = self._arrays() | fitted.arrays(), fitted.tables() | self._tables()
         artifacts.write(path, kind="model", manifest=facts, arrays=arrays, tables=tables)
 
     @classmethod
@@ -504,13 +431,7 @@ class Recommender(Tunable, Lists):
             model = cls(**cls._saved_settings(artifact))
             if model.auto_settings:
                 raise artifact.unsound(f"its setting {model.auto_settings[0]!r} is still 'auto'")
-            log, candidates = storage.read_log(artifact), storage.read_candidates(artifact)
-            about = dict(artifact.manifest.get("about", {}))
-            state = model._restore(artifact, log)
-            more = Dislikes.read(artifact, log), Placed.read(artifact, log)
-            if more[0] is not None and getattr(model.settings, "dislikes", AUTO) == AUTO:
-                raise artifact.unsound("it foretells dislikes and has no weight of them")
-            return model.with_fit(Fitted(model.settings, log, state, about, candidates, *more))
+            return model.with_fit(Fitted.read(artifact, model.settings, model._restore))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Arrays to store beside settings and histories."""
@@ -534,10 +455,7 @@ class Recommender(Tunable, Lists):
     # ---- what a concrete model writes ----------------------------------------------------------------------
     def _fit(self, interactions: Interactions, progress: Progress = silent) -> Fitted:
         """Learn, with every setting fixed, and change nothing. A model writes this, or `path`."""
-        ((_, model),) = self.path(interactions, [{}], progress)
-        if isinstance(model, InfrecError):
-            raise model
-        return model.fitted
+        return self.fit_variant(interactions, {}, progress).fitted
 
     @abstractmethod
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]: ...

@@ -9,7 +9,8 @@ search. Shapes are padded, so that logs of about the same size share one compile
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import jax
@@ -85,6 +86,29 @@ class Batch(NamedTuple):
     users: Int[Array, " batch"]
     present: Float[Array, " batch"]
     step: Int[Array, ""]  # of the whole training, from 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """Inputs of a loss: a mini-batch of users, the log, and a random key of its own."""
+
+    batch: Batch
+    key: Array
+    log: Log
+    constants: Any
+    sizes: Sizes
+
+    def pairs(self) -> Pairs:
+        """Interactions of the batch's users with a negative each."""
+        return pairs(self.log, self.sizes, self.batch, jax.random.fold_in(self.key, 0))
+
+    def rows(self) -> Float[Array, "batch items"]:
+        """The histories of the batch's users, dense."""
+        return rows(self.log, self.sizes, self.batch)
+
+    def stream(self, number: int) -> Array:
+        """A key for the model's own use, from 1."""
+        return jax.random.fold_in(self.key, number)
 
 
 def padded(n: int, least: int = _SMALLEST) -> int:

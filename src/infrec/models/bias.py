@@ -19,15 +19,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.base import Fitted
+from infrec.models.fitted import Fitted
 from infrec.models.gradient_model import GradientModel, GradientState, Program
 from infrec.progress import Progress, silent
 from infrec.search.tunable import takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
 if TYPE_CHECKING:
-    from infrec.models.batches import Sizes
-    from infrec.models.trainer import Params, Step
+    from infrec.models.batches import Sizes, Step
+    from infrec.models.trainer import Params
 
 
 class Biases(Program):

@@ -8,7 +8,7 @@ Beside the model of a log X stands a second kernel ridge, which foretells the di
     score(x, d) = score(x) − w · dislike(x, d)
 
 The model of the likes stays as it is, and with w = 0 nothing changes. w is chosen on validation
-(`infrec.search.dislikes`).
+(`infrec.search.tune`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ from numpy.typing import NDArray
 from infrec import machine
 from infrec.data import Interactions
 from infrec.data.interactions import canonical
-from infrec.errors import DataError
-from infrec.kernels import devices, gram, kernel_of, ridge
+from infrec.kernels import devices, gram, kernel_of, nystrom, ridge
 from infrec.kernels.attribution import Contributions, attribute
 from infrec.kernels.resident import ResidentMatrix
-from infrec.models.centres import choose_rows
 from infrec.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -78,7 +76,7 @@ class Dislikes:
             factor = ridge.factorise(gram.kernel_matrix(KERNEL, x), reg=REG, rows=x)
             result = cls(log, everybody, factor.solve(d).astype(np.float32, copy=False), factor.shift)
         else:
-            users = choose_rows(log.user_counts, CENTRES, seed=0).astype(np.int64)
+            users = nystrom.draw_centres(log.user_counts, CENTRES, seed=0).astype(np.int64)
             devices.require_nystrom(len(users), log.n_items, "float32", rows=log.n_users)
             sums = devices.nystrom_features(x[users], KERNEL, "float32").sums(log.n_items)
             sums.add_all([(x, d)], total=log.n_users, progress=progress)
@@ -183,16 +181,3 @@ def of_users(dislikes: Interactions, known: NDArray[np.integer]) -> sp.csr_array
     kept = np.repeat(known >= 0, counts)
     ends = np.append(0, np.cumsum(np.where(known < 0, 0, counts)))
     return sp.csr_array((rows.data[kept], rows.indices[kept], ends), shape=rows.shape)
-
-
-def check_kept(log: Interactions) -> None:
-    """Refuse to give up a log whose dislikes a model needs.
-
-    Args:
-        log: The log.
-    """
-    if log.dislikes is not None:
-        raise DataError(
-            "a model that keeps its centres alone has no place for dislikes, which belong to users; expected "
-            "none: leave `negative` out, or keep all users."
-        )

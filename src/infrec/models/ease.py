@@ -29,7 +29,8 @@ from infrec.errors import ConfigError, InfrecError, SolveError
 from infrec.kernels import devices, gram, ridge
 from infrec.kernels.resident import FactoredMatrix
 from infrec.models import dislikes
-from infrec.models.base import Fitted, Recommender, State, stored
+from infrec.models.base import Recommender
+from infrec.models.fitted import Fitted, State, stored
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.search.tunable import takes
@@ -138,7 +139,7 @@ class Factored(State):
         for start in range(0, len(inverse), _BLOCK):
             own = x[start : start + _BLOCK]
             learnt = gram.times_sparse(inverse[start : start + _BLOCK], x)
-            parts = own.data.astype(np.float64) * learnt[_rows_of(own), own.indices]
+            parts = own.data.astype(np.float64) * learnt[gram.rows_of(own), own.indices]
             explained += np.bincount(own.indices, parts, minlength=x.shape[1])
         left = (1 - explained).astype(np.float32)
         least = 4 * np.sqrt(x.shape[0]) * np.finfo(np.float32).eps
@@ -162,7 +163,7 @@ class Factored(State):
         alike = np.ascontiguousarray((rows @ self.x.T).toarray(), np.float32)
         scores = self._learnt.left_multiply(alike)
         own = gram.scaled(rows, columns=1 - self.left)
-        scores[_rows_of(own), own.indices] -= own.data
+        scores[gram.rows_of(own), own.indices] -= own.data
         scores /= self.left
         return scores
 
@@ -171,7 +172,7 @@ class Factored(State):
         scores = self._learnt.rows(rows)
         scores *= np.float32(-reg) / self.left
         own = self.x[rows]
-        scores[_rows_of(own), own.indices] += own.data
+        scores[gram.rows_of(own), own.indices] += own.data
         return scores
 
     def column(self, item: int) -> NDArray[np.float32]:
@@ -179,11 +180,6 @@ class Factored(State):
         column = self.x.T @ (self.inverse @ users) / self.left[item]
         column[item] = 0
         return column
-
-
-def _rows_of(x: sp.csr_array) -> NDArray[np.integer]:
-    """The row of each entry."""
-    return np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
 
 
 class EASE(Recommender):

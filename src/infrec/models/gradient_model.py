@@ -22,7 +22,8 @@ from infrec import machine
 from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.models.base import Fitted, Recommender, State
+from infrec.models.base import Recommender
+from infrec.models.fitted import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.search.criterion import early_stopping
 from infrec.search.tunable import Strategy
@@ -31,8 +32,8 @@ from infrec.splits import inner_holdout
 
 if TYPE_CHECKING:
     from infrec.data.interactions import InteractionsLike
-    from infrec.models.batches import PaddedSizes, Sizes
-    from infrec.models.trainer import Params, Step, Training
+    from infrec.models.batches import PaddedSizes, Sizes, Step
+    from infrec.models.trainer import Params, Training
 
 LATENT = (4, 8, 16, 32, 50, 64, 128)  # the paper's values
 RATE = (0.001, 0.006, 0.01)

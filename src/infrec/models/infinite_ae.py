@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -34,15 +33,15 @@ from infrec.data import Interactions, Vocabulary
 from infrec.data.change import Change
 from infrec.data.partitioned import PartitionedLog
 from infrec.errors import DataError, InfrecError, SolveError
-from infrec.kernels import Kernel, devices, gram, kernel_of, nystrom, ridge, scores_gpu
+from infrec.kernels import Kernel, devices, kernel_of, nystrom, ridge, scores_gpu
 from infrec.kernels.attribution import Contributions, attribute
 from infrec.kernels.collectives import Team
-from infrec.kernels.resident import FactoredMatrix, ResidentMatrix
+from infrec.kernels.resident import ResidentMatrix
 from infrec.kernels.scores_gpu import KernelScorer
-from infrec.models import dislikes, dual, infinite_ae_update
-from infrec.models.base import Fitted, State
-from infrec.models.centres import choose
+from infrec.models import dislikes, infinite_ae_update
+from infrec.models.dual import ExactSolver, InfiniteAEState, NystromSolver, Solver, arrays_of
 from infrec.models.explanation import Explainable
+from infrec.models.fitted import Fitted
 from infrec.progress import Progress, silent
 from infrec.search.criterion import JUDGES
 from infrec.settings import AUTO, Auto, Settings, setting
@@ -89,33 +88,6 @@ class InfiniteAESettings(Settings):
         return kernel_of(self.depth)
 
 
-@dataclass(frozen=True, eq=False)
-class InfiniteAEState(State):
-    """The dual solution, and the users it belongs to.
-
-    Args:
-        centres: The users that every score is a sum over: all of the log's, or a few who stand for them.
-        alpha: Centres × items, in two factors where items are far more; None at λ = 0, where validation
-            needs none, until somebody asks for it.
-        shift: λ · tr K / n, which the ridge adds to the diagonal, where α is its solution on the log: K α
-            then needs no K. None otherwise.
-        popularity: The sum of each item's weights, of a log that the model does not hold.
-        kept: What an update starts from, in memory alone: the factor of the exact fit, the sums of the pass.
-    """
-
-    centres: Interactions
-    alpha: ResidentMatrix | None
-    shift: float | None = None
-    popularity: NDArray[np.float32] | None = None
-    kept: ridge.Factor | nystrom.Sums | None = None
-
-    @cached_property
-    def compared(self) -> gram.Centres:
-        """The centres, ready to be compared with histories."""
-        assert self.alpha is not None
-        return gram.Centres.of(self.centres.matrix, self.alpha.dtype)
-
-
 class InfiniteAE(Explainable):
     """One hyper-parameter, no training loop: fit is a kernel, a factorisation and a solve."""
 
@@ -156,67 +128,39 @@ class InfiniteAE(Explainable):
         self, interactions: Interactions, variants: Sequence[Mapping[str, Any]], progress: Progress = silent
     ) -> Iterator[tuple[dict[str, Any], Self | InfrecError]]:
         """One kernel for all λ, one factorisation for each, in one buffer; or one pass over the users."""
-        solve, solved_for, centres, keep = None, None, None, None
-        kernel_rows: dict[bytes, NDArray[Any]] = {}
+        solver: Solver | None = None
+        solved_for, kernel_rows = None, dict[bytes, NDArray[Any]]()
         for changes in variants:
             model = self.with_settings(**changes)
             reg, but_reg = float(model.settings.reg), (replace(model.settings, reg=0), model._given)
-            if solve is None or solved_for != but_reg:
-                solve, centres, keep, solved_for = None, None, None, but_reg  # free the old first
+            if solver is None or solved_for != but_reg:
+                solver, solved_for = None, but_reg  # free the old first
                 kernel_rows.clear()
                 model.check_size(interactions)
-                solver, why = model.decide(interactions)
-                logger.info("%s: solver %s: %s", self.name, solver, why)
-                solve, keep, centres = model._solver(solver, interactions, progress)
-            settings = replace(model.settings, solver=solver)
+                name, why = model.decide(interactions)
+                logger.info("%s: solver %s: %s", self.name, name, why)
+                solver = model._solver(name, interactions, progress)
+            settings = replace(model.settings, solver=name)
             try:
-                alpha = solve(reg, solve=reg != 0 or len(variants) == 1 or centres is not None)
+                state = solver.state(reg, only=len(variants) == 1)
             except SolveError as failure:
                 cause = ridge.with_cause(failure, settings.kernel, interactions.matrix, reg, settings.dtype)
                 yield dict(changes), cause
                 continue
-            shift = reg * _mean_diagonal(interactions, settings.kernel) if centres is None else None
-            kept = keep() if keep is not None and (len(variants) == 1 or centres is not None) else None
-            state = InfiniteAEState(centres or interactions, alpha, shift, kept=kept)
-            model = model.with_fit(Fitted(settings, interactions, state, {"solver": solver, "why": why}))
+            model = model.with_fit(Fitted(settings, interactions, state, {"solver": name, "why": why}))
+            del state
             model._kernel_rows = kernel_rows
             try:
                 yield dict(changes), model
             finally:
                 model._kernel_rows = None  # it was judged; what it kept is for the next one
 
-    def _solver(
-        self, solver: str, interactions: Interactions, progress: Progress
-    ) -> tuple[Callable[..., ResidentMatrix | None], Callable[[], Any], Interactions | None]:
-        """Work done once for all λ: a function from λ to α, one to what the last α leaves for updates, and
-        the centres where not all users are."""
+    def _solver(self, solver: str, log: Interactions, progress: Progress) -> Solver:
         s = self.settings
         if solver == "exact":
-            progress("kernel", 0, 1)
-            exact = devices.kernel_ridge(interactions.matrix, s.kernel, s.dtype)
-            progress("kernel", 1, 1)
-
-            x = interactions.matrix
-            in_factors = exact if devices.keeps_factors(*x.shape) else None
-
-            def solve_for(reg: float, *, solve: bool) -> ResidentMatrix | None:
-                exact.factorise(reg)
-                if not solve:
-                    return None
-                if isinstance(in_factors, ridge.LapackRidge):
-                    return FactoredMatrix(in_factors.inverse(), x)
-                return ResidentMatrix(exact.solve())
-
-            return solve_for, lambda: infinite_ae_update.kept(exact), None
-        centres = self.given_centres(interactions.items) or choose(interactions, s.centres, seed=s.seed)
-        features = devices.nystrom_features(centres.matrix, s.kernel, s.dtype)
-        sums = features.sums(interactions.n_items)
-        sums.add_all(nystrom.same(interactions.matrix), total=interactions.n_users, progress=progress)
-        return (
-            lambda reg, solve=True: ResidentMatrix(sums.solve(reg)),
-            lambda: infinite_ae_update.kept(sums),
-            centres,
-        )
+            return ExactSolver(log, s.kernel, s.dtype, progress)
+        centres = self.given_centres(log.items) or _drawn_centres(log, s)
+        return NystromSolver(log, centres, s.kernel, s.dtype, progress)
 
     @property
     def alpha(self) -> NDArray[np.floating[Any]]:
@@ -241,8 +185,6 @@ class InfiniteAE(Explainable):
         return self.state.compared.kernel_rows(self.settings.kernel, histories)
 
     def _score(self, histories: sp.csr_array) -> NDArray[np.float32]:
-        if histories.shape[0] <= _BATCH:
-            return self._times_alpha(self.kernel(histories))
         out = np.empty(histories.shape, np.float32)
         for start in range(0, histories.shape[0], _BATCH):
             some = slice(start, start + _BATCH)
@@ -403,7 +345,11 @@ class InfiniteAE(Explainable):
 
     def with_only_centres(self) -> Self:
         """A model with equal scores that holds its centres and α alone, and knows no other user."""
-        dislikes.check_kept(self.log)
+        if self.log.dislikes is not None:
+            raise DataError(
+                "a model that keeps its centres alone has no place for dislikes, which belong to users; "
+                "expected none: leave `negative` out, or keep all users."
+            )
         state = InfiniteAEState(self.centres, self._alpha, popularity=self.popularity)
         return self.with_fit(replace(self.fitted, log=self.centres, state=state))
 
@@ -431,34 +377,27 @@ class InfiniteAE(Explainable):
     # ---- disk ----------------------------------------------------------------------------------------------
     def _arrays(self) -> dict[str, NDArray[Any]]:
         if self.settings.solver == "exact":
-            return {} if self.log.n_users <= _SOLVE_AGAIN else dual.arrays(self._alpha)
+            return {} if self.log.n_users <= _SOLVE_AGAIN else arrays_of(self._alpha)
         if self.centres is self.log:
             known = self.state.popularity
-            return dual.arrays(self._alpha) | ({} if known is None else {"popularity": known})
+            return arrays_of(self._alpha) | ({} if known is None else {"popularity": known})
         rows = self.centres.matrix
-        return dual.arrays(self._alpha) | {
-            "centres.indptr": rows.indptr,
-            "centres.indices": rows.indices,
-            "centres.weights": rows.data,
-        }
+        parts = {"indptr": rows.indptr, "indices": rows.indices, "weights": rows.data}
+        return arrays_of(self._alpha) | {f"centres.{name}": part for name, part in parts.items()}
 
     def _tables(self) -> dict[str, pa.Table]:
         return {} if self.centres is self.log else {"centres": pa.table({"id": self.centres.users.ids})}
 
     def _restore(self, artifact: Artifact, log: Interactions) -> InfiniteAEState:
-        centres, popularity = log, None
-        if "centres" in artifact.tables:
-            names = Vocabulary(artifact.ids("centres"))
-            rows = artifact.csr("centres", "weights", len(names), log.n_items)
-            centres = Interactions(rows, names, log.items)
-        if "popularity" in artifact.arrays:
-            popularity = artifact.array("popularity", log.n_items)
-        if dual.is_stored(artifact) or log.n_users > _SOLVE_AGAIN or self.settings.solver != "exact":
-            return InfiniteAEState(centres, dual.read(artifact, centres.n_users, log), popularity=popularity)
-        return self._fit(log).state
+        is_stored = not artifact.arrays.keys().isdisjoint(("alpha", "inverse"))
+        if not is_stored and log.n_users <= _SOLVE_AGAIN and self.settings.solver == "exact":
+            return self._fit(log).state
+        return InfiniteAEState.read(artifact, self.settings, log)
 
 
-def _mean_diagonal(interactions: Interactions, kernel: Kernel) -> float:
-    """tr K / n."""
-    diagonal = kernel.diagonal(gram.squared_norms(interactions.matrix), d=interactions.n_items)
-    return float(np.mean(diagonal, dtype=np.float64))
+def _drawn_centres(log: Interactions, settings: InfiniteAESettings) -> Interactions:
+    """Users who stand for all; the log itself where it has no more."""
+    rows = nystrom.draw_centres(log.user_counts, settings.centres, seed=settings.seed)
+    if len(rows) == log.n_users:
+        return log
+    return Interactions(log.matrix[rows], Vocabulary(log.users.take(rows)), log.items)

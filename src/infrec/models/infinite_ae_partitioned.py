@@ -30,8 +30,7 @@ from infrec.errors import ConfigError, DataError, SolveError
 from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.collectives import Team
 from infrec.kernels.resident import ResidentMatrix
-from infrec.models.base import Fitted
-from infrec.models.centres import choose_rows
+from infrec.models.fitted import Fitted
 from infrec.progress import Progress
 from infrec.search import criterion
 from infrec.search.criterion import Candidate
@@ -68,9 +67,9 @@ class PartitionedFit:
         self.judged: dict[int, sp.csr_array] = {}  # rows of the judges, by partition
         self.held: dict[int, sp.csr_array] = {}  # and what they have to guess
         self.variants = [variant["reg"] for variant in model.variants()] if s.reg == AUTO else [s.reg]
-        self.centre_rows = (
-            np.zeros(0, np.int64) if self.given is not None else choose_rows(counts, s.centres, seed=s.seed)
-        )
+        self.centre_rows: NDArray[np.integer] = np.zeros(0, np.int64)
+        if self.given is None:
+            self.centre_rows = nystrom.draw_centres(counts, s.centres, seed=s.seed)
         self.weights = np.zeros(self.items)  # of each item, added up by the pass
         self.share, self.centres_judge = 0.0, False
         judges: NDArray[np.integer] = np.zeros(0, np.int64)

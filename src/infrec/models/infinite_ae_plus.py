@@ -30,17 +30,17 @@ from infrec.errors import SolveError
 from infrec.kernels import devices, gram, nystrom
 from infrec.kernels.attribution import Contributions
 from infrec.kernels.resident import ResidentMatrix
-from infrec.models import centres
-from infrec.models.base import Fitted, State
+from infrec.models.dual import InfiniteAEState
 from infrec.models.explanation import Explainable
-from infrec.models.infinite_ae import InfiniteAE, InfiniteAEState
-from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread, trials_with_room
+from infrec.models.fitted import Fitted, State
+from infrec.models.infinite_ae import InfiniteAE
+from infrec.models.infinite_ae_plus_trial import ENOUGH, Trial, ratio, spread
 from infrec.models.infinite_ae_plus_trial_gpu import DeviceTrial
 from infrec.models.two_sides import COMPLETED, ItemSide, ItemWeights, LowPass, Scales, UserSide
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.search import ladder
 from infrec.search.criterion import Candidate
+from infrec.search.ladder import Climb, Ladders
 from infrec.search.tunable import Strategy, takes
 from infrec.settings import AUTO, Auto, Settings, setting
 
@@ -127,7 +127,7 @@ _ROUNDS = (
     ("item_reg", "item_weight", "low_pass_weight", "popularity_power", "reg"),
     ("item_weight", "low_pass_weight", "popularity_power", "reg"),
 )
-LADDERS = ladder.Ladders(
+LADDERS = Ladders(
     values=InfiniteAEPlusSettings.search_space(),
     start=InfiniteAEPlusSettings.fallbacks(),  # good on most data
     rounds=_ROUNDS,
@@ -215,7 +215,7 @@ class InfiniteAEPlus(Explainable):
             seconds -= time.perf_counter() - begun
         elif type(trials[0]) is Trial:
             most = _MOST_OPERATIONS
-        return ladder.climb(trials, LADDERS, fixed, seconds=seconds, operations=most, progress=progress)
+        return Climb(trials, LADDERS, fixed, seconds=seconds, operations=most, progress=progress).run()
 
     def _trials(
         self, log: Interactions, validation: Interactions | None, context: sp.csr_array | None
@@ -231,7 +231,7 @@ class InfiniteAEPlus(Explainable):
         parts: list[tuple[sp.csr_array, sp.csr_array, sp.csr_array | None]] = []
         if validation is not None and validation.n_interactions:
             parts.append((log.matrix, validation.matrix, context))
-        room = trials_with_room(log.n_users, log.n_items)
+        room = Trial.with_room(log.n_users, log.n_items)
         while len(parts) < room and sum(np.count_nonzero(np.diff(part[1].indptr)) for part in parts) < ENOUGH:
             left, hidden = hide(log, seed=self.settings.seed + len(parts))
             if not hidden.n_interactions or not left.n_interactions:
@@ -265,9 +265,9 @@ class InfiniteAEPlus(Explainable):
             among, shift = interactions.with_matrix(side.inputs), s.reg * side.mean_diagonal
             del side
         else:
-            centre_log = centres.choose(interactions, s.centres, seed=s.seed)
-            centre_rows = np.asarray(interactions.users.positions(centre_log.users.ids))
-            among = centre_log.with_matrix(scales.weigh(centre_log.matrix, s.user_power, s.item_power))
+            centre_rows = nystrom.draw_centres(interactions.user_counts, s.centres, seed=s.seed)
+            among = interactions.select_users(centre_rows)
+            among = among.with_matrix(scales.weigh(among.matrix, s.user_power, s.item_power))
             alpha = ResidentMatrix(self._few_centres(interactions, among.matrix, scales, progress))
             histories = scales.weigh(matrix[sample], s.user_power, s.item_power)
             wide = _user_side(s, among, alpha)._score(histories)
@@ -362,7 +362,7 @@ class InfiniteAEPlus(Explainable):
         out = state.core._alpha.rows(rows)
         out *= out.dtype.type(-state.shift)
         targets = gram.scaled(histories, None, state.scales.of_items(s.popularity_power))
-        out[np.repeat(np.arange(len(out)), np.diff(targets.indptr)), targets.indices] += targets.data
+        out[gram.rows_of(targets), targets.indices] += targets.data
         if state.low_pass is not None:
             out += state.low_pass.times(histories)
         if state.weights is not None:

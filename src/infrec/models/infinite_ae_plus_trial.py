@@ -138,6 +138,12 @@ class Trial:
         }
         return _ENTRY * asked * items * len(wanted) + sum(costs.get(name, 0.0) for name in new)
 
+    @staticmethod
+    def with_room(n: int, items: int) -> int:
+        """How many fit in memory side by side (kernels, weights, sets of scores of each); at least one."""
+        each = 4 * (4 * n * n + 4 * count_compared(n, items) ** 2 + 8 * min(n, ENOUGH) * items)
+        return int(np.clip(machine.memory_available() // (2 * each), 1, MOST_TRIALS))
+
     @cached_property
     def filter(self) -> LowPass:
         """The low-pass of the trial's log."""
@@ -204,12 +210,6 @@ class Trial:
 
 def _key(name: str, s: Settings) -> tuple[Any, ...]:
     return tuple(s[setting] for setting in DEPENDS_ON[name])
-
-
-def trials_with_room(n: int, items: int) -> int:
-    """How many trials fit in memory side by side (kernels, weights, sets of scores of each); at least one."""
-    each = 4 * (4 * n * n + 4 * count_compared(n, items) ** 2 + 8 * min(n, ENOUGH) * items)
-    return int(np.clip(machine.memory_available() // (2 * each), 1, MOST_TRIALS))
 
 
 def spread(n: int) -> NDArray[np.integer]:

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from infrec.errors import SolveError
 from infrec.kernels import devices
 from infrec.kernels.device_arrays import compiled, coordinates, matmul, power_of_two
-from infrec.kernels.gram import Kernel
+from infrec.kernels.gram import Kernel, rows_of
 from infrec.kernels.ridge_gpu import TiledItemRidge, TiledRidge
 from infrec.kernels.scores_gpu import places
 from infrec.models.infinite_ae_plus_trial import ENOUGH, SAMPLE, Settings, Trial
@@ -62,7 +62,7 @@ class DeviceTrial(Trial):
         self._histories, self._seen = self._do.lay_out(*stored, self._asked.shape)
         own = np.pad(self.rows, (0, count - len(self.rows))) if self.context is None else self.rows[:0]
         self._at = np.concatenate([own, self.sample])
-        self._owner = np.repeat(np.arange(len(self.rows)), np.diff(self.held.indptr))
+        self._owner = rows_of(self.held)
         more = (0, max(_PAIRS, power_of_two(self.held.nnz)) - self.held.nnz)
         pairs = (np.pad(each.astype(np.int32), more) for each in (self._owner, self.held.indices))
         self._pairs = tuple(jax.device_put(each.reshape(-1, _PAIRS)) for each in pairs)

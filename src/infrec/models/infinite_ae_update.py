@@ -29,7 +29,7 @@ from infrec.errors import SolveError
 from infrec.kernels import gram, nystrom, ridge
 from infrec.kernels.resident import FactoredMatrix, ResidentMatrix
 from infrec.kernels.ridge_update import Solution
-from infrec.models.base import Fitted
+from infrec.models.fitted import Fitted
 from infrec.progress import Progress
 from infrec.randomness import generator
 
@@ -40,21 +40,8 @@ DRIFT = 0.02  # of λ: how far it may be from that of the fit
 ERROR = 5e-5  # of a reconstructed weight, at most; beyond, the model is fitted again
 FEWEST = 1000  # users below whom a fit takes no time that is worth saving
 SHARE = 8  # users for each one who may change
-_KEPT_BYTES = 1 << 30
 _CHECKED = 64  # users whose equations are looked at after an update
 _NOMINAL = "reg_of_fit"
-
-
-def kept(solver: Any) -> ridge.Factor | nystrom.Sums | None:
-    """The factor or the sums that a fitted model keeps for updates, where they are not too large.
-
-    Args:
-        solver: The solver of the fit.
-    """
-    if isinstance(solver, nystrom.Sums):
-        return solver if solver.products.nbytes + solver.targets.nbytes <= _KEPT_BYTES else None
-    factor = solver.spent() if isinstance(solver, ridge.LapackRidge) else None
-    return factor if factor is not None and factor.upper.nbytes <= _KEPT_BYTES else None
 
 
 def follow(model: InfiniteAE, change: Change, progress: Progress) -> Fitted:
@@ -90,7 +77,9 @@ def _exchanged(model: InfiniteAE, change: Change) -> Fitted | None:
         or SHARE * (len(leave) + len(come)) > before.n_users
     ):
         return None
-    if not machine.memory_fits(_needs(after, state.alpha.dtype.itemsize), machine.memory_available()):
+    n, itemsize = after.n_users, state.alpha.dtype.itemsize
+    needed = itemsize * n * (n + n // SHARE * 2 + 2 * after.n_items)  # another inverse, α, and between
+    if not machine.memory_fits(needed, machine.memory_available()):
         return None
     kernel, shift = model.settings.kernel, state.shift
     diagonal = kernel.diagonal(gram.squared_norms(after.matrix, np.float64), d=after.n_items)
@@ -115,11 +104,6 @@ def _exchanged(model: InfiniteAE, change: Change) -> Fitted | None:
     state = replace(state, centres=after, alpha=alpha, kept=factor)
     settings, about = replace(model.settings, reg=reg), {**model.about, _NOMINAL: nominal}
     return replace(model.fitted, settings=settings, log=after, state=state, about=about)
-
-
-def _needs(log: Interactions, itemsize: int) -> int:
-    """Bytes of another inverse and another α, and of what is between."""
-    return itemsize * log.n_users * (log.n_users + log.n_users // SHARE * 2 + 2 * log.n_items)
 
 
 def _checked(log: Interactions, come: NDArray[np.integer]) -> NDArray[np.integer]:

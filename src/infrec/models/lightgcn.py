@@ -39,8 +39,8 @@ from infrec.search.tunable import takes
 from infrec.settings import setting
 
 if TYPE_CHECKING:
-    from infrec.models.batches import Sizes
-    from infrec.models.trainer import Params, Step
+    from infrec.models.batches import Sizes, Step
+    from infrec.models.trainer import Params
 
 _DENSE = 2**28  # entries of R̂ up to which matrix products beat sparse sums (1 GB)
 

@@ -7,7 +7,7 @@ service answers by them too. `Lists` finds ids by Arrow and makes tables, for ma
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -103,8 +103,27 @@ def unlisted(
 
 
 # ---- ids and tables -----------------------------------------------------------------------------
-class Lists(Scorer):
+OFFERED = {
+    *("__init__", "__repr__", "name", "settings", "selected", "about", "candidates", "log", "get_params"),
+    *("set_params", "fit", "fit_prepared", "update", "forget", "score", "recommend", "rank", "similar"),
+    *("explain", "with_new_items", "with_only_centres", "without_users", "save", "load"),
+}
+
+
+class Shown(ABCMeta):
+    """Names of a model that `help` and completion show: `OFFERED`, not those that other rooms call."""
+
+    def __dir__(cls) -> list[str]:
+        ours = (vars(one) for one in cls.__mro__ if one.__module__.startswith("infrec."))
+        hidden = {name for names in ours for name in names} - OFFERED
+        return sorted({*super().__dir__()} - hidden)
+
+
+class Lists(Scorer, metaclass=Shown):
     """The lists of a model that gives scores, as tables."""
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(type(self)), *vars(self)})
 
     @property
     @abstractmethod
@@ -375,6 +394,6 @@ def _with_titles(log: Interactions, columns: dict[str, Any], items: NDArray[np.i
     return Rows(pa.table(columns))
 
 
-def _some(names: list[Any], limit: int = 5) -> str:
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit:,} more"
+def _some(names: list[Any]) -> str:
+    shown = ", ".join(repr(name) for name in names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"

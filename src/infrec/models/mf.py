@@ -30,8 +30,8 @@ from infrec.search.tunable import takes
 from infrec.settings import setting
 
 if TYPE_CHECKING:
-    from infrec.models.batches import Sizes
-    from infrec.models.trainer import Params, Step
+    from infrec.models.batches import Sizes, Step
+    from infrec.models.trainer import Params
 
 
 _RIDGE = 1e-3  # of the map that folds users in, relative to its mean diagonal

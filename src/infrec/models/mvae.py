@@ -32,8 +32,8 @@ from infrec.search.tunable import takes
 from infrec.settings import setting
 
 if TYPE_CHECKING:
-    from infrec.models.batches import Sizes
-    from infrec.models.trainer import Params, Step
+    from infrec.models.batches import Sizes, Step
+    from infrec.models.trainer import Params
 
 ANNEALING = 1000  # steps in which β reaches its cap
 

@@ -34,8 +34,8 @@ from infrec.search.tunable import takes
 from infrec.settings import setting
 
 if TYPE_CHECKING:
-    from infrec.models.batches import Sizes
-    from infrec.models.trainer import Params, Step
+    from infrec.models.batches import Sizes, Step
+    from infrec.models.trainer import Params
 
 _BLOCK = 128  # users that a compiled function scores at a time
 _ENTRIES = 2**20  # numbers of the first layer that numpy has at a time

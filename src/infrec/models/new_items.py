@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -86,6 +87,7 @@ class Features:
                 "nothing is known about the items; expected a table of items with features such as genres: "
                 "give one (items=; `--items FILE`)."
             )
+        _check_present(table)
         if "title" in table.column_names and "year" not in table.column_names:
             table = _with_year(table)
         names = [name for name in table.column_names if name != "title"] if columns is None else columns
@@ -245,9 +247,41 @@ def _with_year(table: pa.Table) -> pa.Table:
     return table.append_column("year", pa.array([middle if year is None else year for year in years]))
 
 
+def _check_present(table: pa.Table) -> None:
+    """Refuse a table that says nothing about most items: these would all be alike."""
+    known = np.zeros(table.num_rows, bool)
+    for column in table.columns:
+        known |= column.is_valid().to_numpy()
+    if 2 * known.sum() < len(known):
+        raise DataError(
+            f"{int((~known).sum()):,} of {len(known):,} items are not in the items file; expected most of "
+            "them, since new items are placed by what they have in common with known ones."
+        )
+
+
+def _numbers(values: pa.Array) -> pa.Array:
+    """A column of texts that are all numbers, as a CSV file has them, as numbers; null for an empty text.
+
+    Whole numbers that tell all items apart are ids and stay texts.
+    """
+    if not pa.types.is_string(values.type) or values.null_count == len(values):
+        return values
+    filled = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+    try:
+        numbers = filled.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return values
+    if (
+        len(filled.unique().drop_null()) == len(filled) - filled.null_count
+        and not pc.any(pc.not_equal(numbers, pc.floor(numbers))).as_py()
+    ):
+        return values
+    return numbers
+
+
 def _column(name: str, values: pa.Array, *, named: bool) -> Column | None:
     """A column as a feature; None of one that was not asked for and says nothing."""
-    problem, column = "", None
+    problem, column, values = "", None, _numbers(values)
     if values.null_count == len(values) or (values.null_count and not pa.types.is_string(values.type)):
         problem = f"{values.null_count:,} of {len(values):,} items have no value: are they in the items file?"
     elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):

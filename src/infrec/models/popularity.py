@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from infrec.data import Interactions
-from infrec.models.base import Fitted, Recommender, State
+from infrec.models.base import Recommender
+from infrec.models.fitted import Fitted, State
 from infrec.progress import Progress, silent
 from infrec.search.tunable import takes
 from infrec.settings import Settings

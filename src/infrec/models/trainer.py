@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +28,7 @@ from infrec.contents import Artifact
 from infrec.data import Interactions
 from infrec.errors import SolveError
 from infrec.models import batches
-from infrec.models.batches import Batch, Log, Pairs, Sizes
+from infrec.models.batches import Batch, Log, Pairs, Sizes, Step
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
 from infrec.randomness import key as stream
@@ -44,29 +43,6 @@ Validate = Callable[[Any], float]
 
 STEPS_OF_AN_EPOCH = 16  # at least: a small log is gone over several times
 _ADAM = optax.scale_by_adam()
-
-
-@dataclass(frozen=True)
-class Step:
-    """Inputs of a loss: a mini-batch of users, the log, and a random key of its own."""
-
-    batch: Batch
-    key: Array
-    log: Log
-    constants: Any
-    sizes: Sizes
-
-    def pairs(self) -> Pairs:
-        """Interactions of the batch's users with a negative each."""
-        return batches.pairs(self.log, self.sizes, self.batch, jax.random.fold_in(self.key, 0))
-
-    def rows(self) -> Float[Array, "batch items"]:
-        """The histories of the batch's users, dense."""
-        return batches.rows(self.log, self.sizes, self.batch)
-
-    def stream(self, number: int) -> Array:
-        """A key for the model's own use, from 1."""
-        return jax.random.fold_in(self.key, number)
 
 
 class State(NamedTuple):

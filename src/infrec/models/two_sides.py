@@ -131,8 +131,7 @@ class UserSide:
         )
         out = alpha.rows(rows)
         out *= out.dtype.type(-reg * self.mean_diagonal)
-        at = np.repeat(np.arange(len(rows)), np.diff(targets.indptr))
-        out[at, targets.indices] += targets.data
+        out[gram.rows_of(targets), targets.indices] += targets.data
         return out
 
 

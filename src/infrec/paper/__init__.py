@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
 from infrec.errors import ConfigError
 from infrec.paper.experiment import Experiment
-
-if TYPE_CHECKING:
-    from infrec.paper.experiment import Experiment
 
 _FILES = {
     "table1": "table1",
@@ -18,19 +14,19 @@ _FILES = {
     "transfer-mvae": "scaling",
     "noise-samplers": "noise",
     "noise-infinite-ae": "noise",
-    "depth": "depth",
-    "cold": "cold",
+    "depth": "appendix",
+    "cold": "appendix",
     "ablation": "ablation",
     "selection": "model_selection",
-    "statistics": "statistics",
-    "augmentation": "augmentation",
+    "statistics": "appendix",
+    "augmentation": "scaling",
     "deanonymise-noise": "deanonymise",
     "deanonymise-reveal": "deanonymise",
     "leakage": "leakage",
     "continual": "continual",
     "continual-periods": "continual",
-    "bytes": "quality_for_bytes",
-    "transfer": "transfer",
+    "bytes": "weighted",
+    "transfer": "weighted",
 }
 NAMES = tuple(_FILES)
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Judged, Plan, claimed, unusual
 from infrec.paper.records import Record
-from infrec.paper.results import HR, Results, series, value
-from infrec.paper.rows import Row, Rows, data_of
+from infrec.paper.results import HR, Results, Row, Rows, data_of, series, value
 from infrec.paper.verdicts import Answer, Estimate, Untestable, alike, every, margin, over_seeds, some
 from infrec.report.document import Figure, Panel, Point, Table, Value
 

@@ -37,8 +37,8 @@ from infrec.models.gradient_model import widened, width_of
 from infrec.models.mvae import ANNEALING, MVAE, Autoencoder
 
 if TYPE_CHECKING:
-    from infrec.models.batches import PaddedSizes, Sizes
-    from infrec.models.trainer import Params, Step
+    from infrec.models.batches import PaddedSizes, Sizes, Step
+    from infrec.models.trainer import Params
 
 BASE_WEIGHT = 0.8  # λ_base, as in ADER's published program
 REPLAYED = 4  # a step replays one exemplar for so many new users

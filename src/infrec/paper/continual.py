@@ -9,15 +9,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from infrec.paper.cells import DISTILLED, PERIODS, Cell, Data, pairs
-from infrec.paper.continual_strategies import INJECTED, STRATEGIES
+from infrec.paper.continual_strategies import INJECTED, STRATEGIES, has_times
 from infrec.paper.experiment import QUICK_STEPS, Experiment, Judged, Plan, claimed
 from infrec.paper.published import METRICS
 from infrec.paper.records import Record
-from infrec.paper.results import HR, Results, axis, by_metric, point, series, value
-from infrec.paper.rows import Rows, parts
-from infrec.paper.timeline import has_times
+from infrec.paper.results import HR, Results, Rows, axis, by_metric, parts, point, series, value
 from infrec.paper.verdicts import Estimate, Untestable, every, margin
-from infrec.privacy.roc import rate
+from infrec.privacy.membership import rate
 from infrec.report.document import Figure, Panel, Series, Table, Value
 from infrec.report.numbers import label, listed
 

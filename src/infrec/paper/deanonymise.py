@@ -24,8 +24,7 @@ from infrec.data import Interactions
 from infrec.paper.cells import DISTILLED, Cell, Data, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.noise import flip
-from infrec.paper.results import Results, pivot, point, series, value
-from infrec.paper.rows import Row, Rows
+from infrec.paper.results import Results, Row, Rows, pivot, point, series, value
 from infrec.paper.verdicts import Answer, Untestable, estimate, every, margin
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
@@ -91,7 +90,7 @@ def copy_of(log: Interactions, level: Level, *, seed: int) -> sp.csr_array:
 
     Of everybody at least one item is known and, unless everything is, one is not (where there are two).
     """
-    from infrec.privacy.groups import parted
+    from infrec.privacy.matching import parted
 
     n = log.user_counts
     known = np.round(level.reveal * n).astype(np.int64)
@@ -125,7 +124,7 @@ def matched(
 def predicted(log: Interactions, released: Interactions, level: Level, *, seed: int) -> list[dict[str, Any]]:
     """A release of synthetic users: can the missing items of each real one be named, all of them?"""
     from infrec.models import InfiniteAE
-    from infrec.privacy.reconstruction import hits
+    from infrec.privacy.linkage import hits
 
     log = log.select_users(np.flatnonzero(log.user_counts >= 2))
     given = copy_of(log, level, seed=seed)
@@ -144,7 +143,7 @@ def predicted(log: Interactions, released: Interactions, level: Level, *, seed: 
 
 def line(model: str, shares: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Means over users in percent; of those that are yes or no, with Clopper–Pearson intervals."""
-    from infrec.privacy.roc import rate
+    from infrec.privacy.membership import rate
 
     metrics, intervals = {}, {}
     for metric, values in shares.items():

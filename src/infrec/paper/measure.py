@@ -5,8 +5,12 @@ A release that is to be attacked is made without a tenth of the users, who are t
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from infrec import artifacts
 from infrec.data import Interactions, Summary, Vocabulary, datasets
 from infrec.errors import InfrecError
 from infrec.metrics import co_occurrence_agreement, popularity_distance
-from infrec.paper import code, continual_strategies, deanonymise, peers, summaries
-from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, Cell, Fit
+from infrec.paper import continual_strategies, deanonymise
+from infrec.paper.cells import DISTILLED, FULL, GENERATED, PERIODS, TARGETS, Cell, Data, Fit, fingerprint
 from infrec.paper.noise import flip
-from infrec.paper.records import LOOK, SPLIT_SEED, Record, figures, groups, plain
+from infrec.paper.records import LOOK, SPLIT_SEED, Record, figures, groups, plain, stamp
+from infrec.paper.weighted import PEERS, Peer
 from infrec.progress import Progress, Stopwatch, silent
 from infrec.randomness import generator
 from infrec.splits import Split, hide, holdout, set_aside
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
 
 COLDNESS_BINS = 5
 ASIDE = 0.1  # of the users: the control of attacks
+FOLDER = "summaries"  # where distilled ones are kept
 
 
 @lru_cache(maxsize=2)
@@ -67,7 +74,7 @@ def measure_cell(cell: Cell, folder: Path, progress: Progress = silent) -> Recor
             "data": about,
             "measured": measured,
             "seconds": {**watch.seconds, "total": time.perf_counter() - began},
-            **code.stamp(),
+            **stamp(),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **({LOOK: True} if cell.quick_look else {}),
         }
@@ -113,8 +120,8 @@ def _data(
     log: Interactions = train
     about: dict[str, Any] = {}
     if data.source == DISTILLED:
-        log = summary = summaries.distilled(split, data, dataset, seed, folder, progress)
-        about = summaries.facts(summary)
+        log = summary = _distilled(split, data, dataset, seed, folder, progress)
+        about = _facts(summary)
     elif data.source == FULL and settings:
         log = noisy_popularity(train, settings["noise_multiplier"], seed)
     elif data.source != FULL:
@@ -202,13 +209,13 @@ def _measure(
 
 def _fitted(
     cell: Cell, fit: Fit, split: Split, fit_on: Interactions, progress: Progress
-) -> tuple[Recommender | peers.Peer, list[dict[str, Any]]]:
+) -> tuple[Recommender | Peer, list[dict[str, Any]]]:
     """The model, its open settings chosen on validation, and what was tried."""
     from infrec import models
     from infrec.search import tune
 
-    if fit.model in peers.NAMES:
-        peer, candidates = peers.Peer.best(fit.model, fit_on, split, cell.seed)
+    if fit.model in PEERS:
+        peer, candidates = Peer.best(fit.model, fit_on, split, cell.seed)
         return peer, list(map(_trial, candidates))
     settings = dict(fit.settings)
     names = models.create(fit.model).selected
@@ -275,3 +282,76 @@ def noisy_popularity(train: Interactions, multiplier: float, seed: int) -> Inter
     counts = counts + multiplier * rng.standard_normal(train.n_items)
     row = sp.csr_array((counts - counts.min() + 1e-3)[None, :].astype(np.float32))
     return replace(train, matrix=row, users=Vocabulary.numbered(1), time=None, parts=None)
+
+
+# ---- distilled summaries, made once and kept for every experiment that needs the same one ------------------
+
+
+def _distilled(
+    split: Split, data: Data, dataset: str, seed: int, folder: Path, progress: Progress
+) -> Summary:
+    """The summary of this train part with these settings: read where it is there, else distilled and kept.
+
+    A distillation that was killed goes on from its checkpoint; a second process waits for the first.
+    """
+    from infrec.distillation import distill
+
+    identity = {"dataset": dataset, "seed": seed, **vars(data), "settings": dict(data.settings)}
+    place = folder / fingerprint(identity)
+    with _alone(place.with_suffix(".lock")):
+        if artifacts.is_artifact(place):
+            return Summary.load(place)
+        run = place.with_suffix(".run")
+        options = {"mode": data.mode, "targets": TARGETS, **dict(data.settings)}.items()
+        settings: dict[str, Any] = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in options
+        }
+        # With (ε, δ) the train part is the log: the promise is about its users. What items there are is
+        # published with these datasets.
+        guaranteed = "noise_multiplier" in settings
+        public: dict[str, Any] = {"catalogue": split.train.items} if guaranteed else {}
+        summary = distill(
+            split.train if guaranteed else split,
+            data.users,
+            seed=seed,
+            run_directory=run,
+            resume=True,
+            progress=progress,
+            **public,
+            **settings,
+        )
+        summary.save(place)
+        shutil.rmtree(run, ignore_errors=True)
+        return summary
+
+
+def _facts(summary: Summary) -> dict[str, Any]:
+    """Facts about a summary for its record: how it was made and how sparse it is."""
+    weights = summary.matrix.data
+    about = {
+        name: summary.about.get(name)
+        for name in ("mode", "start", "steps", "best_step", "reg", "validation", "ms_per_step", "history")
+    }
+    return {
+        **about,
+        "distill_seconds": summary.about.get("seconds"),
+        "distill_device": summary.about.get("device"),
+        "discrete": summary.discrete,
+        "bytes": summary.bytes,
+        # Of a fractional summary nearly every entry is stored, so its weight says more than their number.
+        "mass_per_user": float(weights.sum()) / summary.n_users,
+        "above_half_per_user": float((weights > 0.5).sum()) / summary.n_users,
+        "stored_share": summary.n_interactions / (summary.n_users * summary.n_items),
+        "fractional_share": float(np.mean((weights > 0) & (weights < 1))) if len(weights) else 0.0,
+    }
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

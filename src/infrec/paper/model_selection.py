@@ -15,8 +15,7 @@ from infrec.paper.cells import FULL, HEURISTICS, Cell, Data, Fit, pairs
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed_of_summaries
 from infrec.paper.noise import MODES
 from infrec.paper.records import Record
-from infrec.paper.results import Results, series
-from infrec.paper.rows import data_of
+from infrec.paper.results import Results, data_of, series
 from infrec.paper.verdicts import Untestable, every, over_seeds
 from infrec.report.document import Figure, Panel, Point, Table
 from infrec.report.numbers import label, signed

@@ -17,8 +17,7 @@ from infrec.errors import ConfigError
 from infrec.paper import scaling
 from infrec.paper.cells import DEFAULT_MODE, DISTILLED, FULL, HEURISTICS, PUBLISHED_KIND, Cell, Data
 from infrec.paper.experiment import Experiment, Judged, Plan, claimed, claimed_of_summaries
-from infrec.paper.results import HR, MAIN_AND_ALL, Results, axis, pivot, series, value
-from infrec.paper.rows import Row, Rows
+from infrec.paper.results import HR, MAIN_AND_ALL, Results, Row, Rows, axis, pivot, series, value
 from infrec.paper.table1 import CORE, USERS
 from infrec.paper.verdicts import Answer, Estimate, Statistic, Untestable, estimate, every, margin, some
 from infrec.randomness import generator

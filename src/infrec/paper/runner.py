@@ -1,29 +1,35 @@
 """From what a person asked for to a grid of cells; and runs those that have no record yet.
 
-Cells run in this process, in several of this machine, or on a cluster, another `Executor` (ray_runner.py).
+Cells run in this process, in several of this machine, or on a Ray cluster, an existing one or a small one
+started here; each is an `Executor`.
 
 Everything that survives is in the records' directory, so a run that was killed, a second run and a run beside
 this one all just go on: a cell with a record is done, a cell that another process has claimed is left to it.
+A worker of a cluster does what a process of this machine does (`perform`). One that dies takes its claim with
+it, and its cell is given out again, until it was begun `ATTEMPTS` times.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
+import re
+import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from infrec.data import datasets
 from infrec.errors import ConfigError, DataError, InfrecError
+from infrec.machine import cores
 from infrec.paper import measure
 from infrec.paper.cells import Cell
 from infrec.paper.experiment import SEEDS, Experiment, Plan
 from infrec.paper.records import LOOK, Record, Records
-from infrec.paper.summaries import FOLDER
 from infrec.progress import Progress, silent
 from infrec.search import committed
 
@@ -131,7 +137,7 @@ def perform(cell: Cell, directory: Path, progress: Progress = silent) -> Done:
         if (old_record := records.read().get(cell.hash)) is not None:
             return Done(cell, old_record)
         try:
-            record = measure.measure_cell(cell, directory.parent / FOLDER, progress)
+            record = measure.measure_cell(cell, directory.parent / measure.FOLDER, progress)
         except InfrecError as failure:
             return Done(cell, error=str(failure))
         records.append(record)
@@ -244,3 +250,112 @@ def _taken_over(record: Record, cell: Cell) -> Record:
 def missing(cells: Sequence[Cell], records: dict[str, Record]) -> list[Cell]:
     """The cells that have no record."""
     return [cell for cell in cells if cell.hash not in records]
+
+
+# ---- a cluster ---------------------------------------------------------------------------------------------
+LOCAL = "local"
+SECONDS_TO_ANSWER = 10.0
+ATTEMPTS = 3  # of a cell whose worker dies
+_ENVIRONMENT = ("INFREC_DATA", "XDG_CACHE_HOME", "JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR")
+_OBJECT_STORE = 80_000_000  # bytes: what travels is a cell and its record
+
+
+@dataclass(frozen=True)
+class Ray:
+    """Several cells at a time, as many as the cluster has processors. The disk must be the same everywhere.
+
+    address: of an existing cluster, `auto` for the one of this machine; `local` starts one with `processors`.
+    """
+
+    address: str = LOCAL
+    processors: int = 2
+
+    def run(self, cells: Sequence[Cell], directory: Path) -> Iterator[Done]:
+        ray = _ray()
+        started = self._join(ray)
+        here = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        # Ray itself would repeat a task whose worker died without saying so, or counting.
+        # Ray gives each task one thread; the last digits depend on how many there are.
+        threads = os.environ.get("OMP_NUM_THREADS", str(cores()))
+        task = ray.remote(num_cpus=1, max_retries=0, runtime_env={"env_vars": {"OMP_NUM_THREADS": threads}})(
+            _work
+        )
+
+        def begin(cell: Cell) -> Any:
+            return task.remote(cell, directory.resolve(), str(Path.cwd()), here)
+
+        try:
+            attempts = dict.fromkeys(cells, 1)
+            waiting = {begin(cell): cell for cell in cells}
+            while waiting:
+                (ended, *_), _ = ray.wait(list(waiting), num_returns=1)
+                cell = waiting.pop(ended)
+                try:
+                    done = ray.get(ended)
+                except ray.exceptions.RayTaskError as failure:
+                    raise InfrecError(
+                        f"{cell.words} failed on the cluster: {_reason(failure)}; check that infrec and "
+                        "the data are the same on every node."
+                    ) from None
+                except ray.exceptions.RayError as failure:
+                    if attempts[cell] == ATTEMPTS:
+                        yield Done(cell, error=f"its worker died {ATTEMPTS} times: {_reason(failure)}")
+                    else:
+                        attempts[cell] += 1
+                        waiting[begin(cell)] = cell
+                    continue
+                yield done
+        finally:
+            if started:
+                ray.shutdown()
+
+    def _join(self, ray: Any) -> bool:
+        """Connect; True when the connection is ours to close."""
+        if ray.is_initialized():
+            return False
+        quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+        if self.address == LOCAL:
+            ray.init(
+                address="local",
+                num_cpus=self.processors,
+                object_store_memory=_OBJECT_STORE,
+                **quiet,
+            )
+            return True
+        try:
+            _knock(os.environ.get("RAY_ADDRESS", "") if self.address == "auto" else self.address)
+            ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, RuntimeError, ValueError, OSError) as failure:
+            raise ConfigError(
+                f"there is no Ray cluster at {self.address!r} ({_reason(failure)}); give the address of one "
+                "that runs (ray start --head), or `--cluster local`."
+            ) from None
+        return True
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError("--cluster needs Ray; install it with: pip install 'infrec[cluster]'.") from None
+    return ray
+
+
+def _work(cell: Cell, directory: Path, folder: str, environment: dict[str, str]) -> Done:
+    """`perform` as the one who asks would: where relative paths begin, and where datasets lie."""
+    os.environ.update(environment)
+    os.chdir(folder)
+    return perform(cell, directory)
+
+
+def _knock(address: str) -> None:
+    """Whether anybody answers there: Ray itself would try for minutes."""
+    match = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d+)", address)
+    if match is not None:
+        socket.create_connection((match[1], int(match[2])), timeout=SECONDS_TO_ANSWER).close()
+
+
+def _reason(failure: BaseException) -> str:
+    return " ".join(str(failure).split())[:160]

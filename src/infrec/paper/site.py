@@ -9,12 +9,12 @@ from pathlib import Path
 
 from infrec import drafts, paper
 from infrec.errors import ArtifactError
-from infrec.paper import code, published
+from infrec.paper import published
 from infrec.paper.experiment import BEYOND, Experiment, Findings
 from infrec.paper.published import PAPER
-from infrec.paper.records import FILE
+from infrec.paper.records import FILE, makers
 from infrec.paper.results import AT_EDGE, Results
-from infrec.report import figures, html, markdown
+from infrec.report import figures, html
 from infrec.report.document import (
     UNTESTABLE,
     Block,
@@ -31,6 +31,7 @@ from infrec.report.document import (
     Text,
 )
 from infrec.report.numbers import listed
+from infrec.report.text import markdown
 
 PAGE, MARKDOWN = "index.html", "README.md"
 PAPER_SAYS, WE_SAY = "What the paper says, and what we found", "What is claimed, and what we found"
@@ -86,7 +87,7 @@ def _write(folder: Path, page: Document) -> list[Path]:
     svgs = figures.drawings(page)
     texts = {
         PAGE: html.render(page, svgs),
-        MARKDOWN: markdown.render(page, svgs),
+        MARKDOWN: markdown(page, svgs),
         **{f"{name}.svg": figures.standalone(svg) for name, svg in svgs.items()},
     }
     for name, text in texts.items():
@@ -180,7 +181,7 @@ def _footer(experiment: Experiment, results: Results) -> Iterator[str]:
     yield f"again: infrec reproduce {experiment.name}"
     if records := results.records:
         yield f"measured on {', '.join(sorted({record['device'] for record in records}))}"
-        yield f"by {', '.join(code.makers(records))}"
+        yield f"by {', '.join(makers(records))}"
         if finished := max(record.get("finished", "") for record in records):
             yield f"last {finished}"
         if versions := records[-1]["versions"]:
@@ -200,12 +201,12 @@ def index(pages: Sequence[tuple[Experiment, Findings, Results]]) -> Document:
         quick = ["quick"] * bool(results.quick_datasets())
         facts = " · ".join([experiment.source, experiment.name, _counted(results), *quick])
         links.append(Link(experiment.title, experiment.name, facts, findings.claims))
+    counted = [Text(line) for line in counts(pages) or ["Nothing has been measured yet."]]
     return Document(
         title="infrec: the paper, measured again",
         heading="The paper's tables and figures, measured again",
         parts=[
-            *(Text(line, "lead") for line in counts(pages) or ["Nothing has been measured yet."]),
-            *([ClaimGrid(links)] if claims else []),
+            *([ClaimGrid(links), Section("In numbers", counted)] if claims else counted),
             Section("The experiments", [Text(about, "quiet"), Links(links)]),
             *([_in_words(claims)] if claims else []),
         ],

@@ -10,8 +10,15 @@ from infrec.paper import published
 from infrec.paper.cells import CLOSED_FORM, DISTILLED, FULL, Cell, Data
 from infrec.paper.experiment import Experiment, Findings, Judged, Plan, claimed, claimed_of_summaries
 from infrec.paper.published import COMPETITORS, METRICS
-from infrec.paper.results import MAIN, Results, dataset_of, pivot, value
-from infrec.paper.rows import Row, column
+from infrec.paper.results import (
+    MAIN,
+    Results,
+    Row,
+    column,
+    dataset_of,
+    pivot,
+    value,
+)
 from infrec.paper.verdicts import Answer, Untestable, estimate, every, margin
 from infrec.report.document import UNTESTABLE, Claim, Table, Value
 from infrec.report.numbers import label, listed
@@ -207,7 +214,7 @@ def notes_on_datasets(results: Results) -> Iterator[str]:
         )
 
 
-EXPERIMENT = Table1(
+TABLE1 = Table1(
     name="table1",
     title="Does ∞-AE outperform existing methods?",
     source="Table 1",

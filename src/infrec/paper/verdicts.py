@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from infrec.paper.rows import Row
+    from infrec.paper.results import Row
 
 LEVEL = 0.95
 Answer = bool | None  # None: undecided within the intervals

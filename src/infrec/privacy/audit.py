@@ -8,12 +8,10 @@ from typing import Any
 
 from infrec.data import Interactions
 from infrec.errors import ConfigError, DataError
-from infrec.privacy.groups import Groups
-from infrec.privacy.linkage import Linkage, Neighbours, linkage
-from infrec.privacy.membership import membership
-from infrec.privacy.reconstruction import Reconstruction, reconstruction
+from infrec.privacy.linkage import Linkage, Neighbours, Reconstruction, linkage, reconstruction
+from infrec.privacy.matching import Groups
+from infrec.privacy.membership import FALSE_POSITIVES, Membership, Rate, membership, strongest
 from infrec.privacy.released import Released
-from infrec.privacy.roc import FALSE_POSITIVES, Membership, Rate, strongest
 from infrec.progress import Progress, Stopwatch, silent
 
 NO_CONTROL = (

@@ -24,9 +24,8 @@ from infrec.report.numbers import facts, percent
 
 if TYPE_CHECKING:
     from infrec.privacy.audit import Audit
-    from infrec.privacy.linkage import Linkage
-    from infrec.privacy.reconstruction import Reconstruction
-    from infrec.privacy.roc import Membership, Rate
+    from infrec.privacy.linkage import Linkage, Reconstruction
+    from infrec.privacy.membership import Membership, Rate
 
 LINKAGE = (
     "How often the row that matches best is the one most like the target's whole history. A release that "

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from infrec import drafts
 from infrec.artifacts import CARD
-from infrec.evaluation.distributions import Curve, Which
-from infrec.evaluation.fidelity import Card, Fidelity
+from infrec.evaluation.fidelity import Card, Curve, Fidelity, Which
 from infrec.report import audit as audits
-from infrec.report import dots, html
+from infrec.report import html
 from infrec.report.document import (
     Block,
     Cell,
     Document,
+    Dot,
     Figure,
     Fold,
     Matrix,
@@ -30,8 +30,8 @@ from infrec.report.document import (
     Text,
     Tiles,
     Value,
+    dot_figure,
 )
-from infrec.report.dots import Dot
 from infrec.report.numbers import MEANING, facts, label, number, percent, seconds, settings, size
 
 if TYPE_CHECKING:
@@ -89,8 +89,9 @@ def document(card: Card) -> Document:
     return Document(f"infrec: {heading}", heading, parts, footer=f"Made by infrec. {facts(card.facts)}")
 
 
-def headline(card: Card, metric: str = "HR@10") -> str:
+def headline(card: Card) -> str:
     """The result in a sentence or two, for the first model that was measured."""
+    metric = METRICS[0]
     first = {one.data: one for one in card.fidelity if one.model == card.fidelity[0].model}
     kind = "interactions" if card.discrete else "weighted interactions"
     if "summary" not in first or "full" not in first or metric not in first["summary"].share:
@@ -147,7 +148,7 @@ def fidelity(card: Card) -> Figure:
         for at, one in enumerate(card.fidelity)
     ]
     series = [names[data] for data in DRAWN]
-    return dots.figure("fidelity", FIDELITY_CAPTION, points, series, METRICS, fidelity_table(card))
+    return dot_figure("fidelity", FIDELITY_CAPTION, points, series, METRICS, fidelity_table(card))
 
 
 def fidelity_table(card: Card) -> Table:

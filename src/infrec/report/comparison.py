@@ -1,17 +1,18 @@
-"""The document of a comparison: models side by side on one split."""
+"""Pages that compare: models side by side on one split; and one model's lists under a growing wish, accuracy
+against coverage, distance within lists and novelty."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from infrec.evaluation.comparison import Comparison, Example, ModelRecord
+from infrec.evaluation.comparison import Comparison, Example, ModelRecord, Step, Trade
 from infrec.evaluation.fidelity import Card
 from infrec.report import card as cards
-from infrec.report import dots
 from infrec.report.document import (
     Block,
     Cell,
     Document,
+    Dot,
     Explanations,
     Figure,
     Items,
@@ -23,8 +24,8 @@ from infrec.report.document import (
     Table,
     Text,
     Value,
+    dot_figure,
 )
-from infrec.report.dots import Dot
 from infrec.report.numbers import MEANING, facts, label, number, seconds, settings, shown, signed
 
 METRIC = "HR@10"  # of sentences and groups
@@ -115,7 +116,7 @@ def _quality(record: Comparison) -> Figure:
     models = record.models
     points = [Dot(at, label(one.name), one.name, one, label(one.name)) for at, one in enumerate(models)]
     measured = table(models, "Means over all users; the best of a row is bold.")
-    return dots.figure("quality", QUALITY_CAPTION, points, [one.name for one in models], DRAWN, measured)
+    return dot_figure("quality", QUALITY_CAPTION, points, [one.name for one in models], DRAWN, measured)
 
 
 def _leads(record: Comparison) -> list[str]:
@@ -226,4 +227,95 @@ POPULARITY_CAPTION = (
 EXAMPLE = (
     "recommends the following. The bars show where a score comes from: the items of this history that speak "
     "most for it, the others, and what a user without any history would get. They add up to the score."
+)
+
+
+# ---- lists under a wish -----------------------------------------------------------------------------------
+AGAINST = {
+    "coverage": "coverage@{k} (% of all items)",
+    "distance": "distance@{k} (%)",
+    "novelty": "novelty@{k} (bits)",
+}
+
+
+def trade_document(
+    trades: Sequence[Trade], dataset: str, about: str, small_print: Mapping[str, str]
+) -> Document:
+    """The page of the trades of one or several models.
+
+    Args:
+        trades: One for each model, of lists of one length.
+        dataset: The name of the data.
+        about: The data, the split and the protocol in a sentence.
+        small_print: Facts by name.
+    """
+    k = trades[0].k
+    names = [f"NDCG@{k}", *(f"{name}@{k}" for name in AGAINST)]
+    words = Pairs({name: MEANING[name] for name in names if name in MEANING})
+    return Document(
+        title=f"infrec: lists on {dataset}",
+        heading=f"Lists that are not all alike, on {dataset}",
+        parts=[
+            *(Text(trade_headline(one), "lead") for one in trades),
+            Text(about, "quiet"),
+            Section("What it costs and what it brings", [_trade_figure(trades), *map(trade_table, trades)]),
+            Section("What the words mean", [words]),
+        ],
+        footer=f"Made by infrec. {facts(small_print)}",
+    )
+
+
+def trade_headline(one: Trade) -> str:
+    """Cost and gain of the whole wish, in a sentence."""
+    first, last, k = one.steps[0], one.steps[-1], one.k
+
+    def change(name: str) -> str:
+        before, after = first.metrics[f"{name}@{k}"], last.metrics[f"{name}@{k}"]
+        return f"{signed(100 * (after / before - 1), 1)} %" if before else "0 before"
+
+    changes = ", ".join(f"{name}@{k} {change(name)}" for name in ("NDCG", *AGAINST))
+    return f"{label(one.model)} with {_wish(last)}: {changes}."
+
+
+def _wish(step: Step) -> str:
+    """A wish in words: `diversity 0.3, popularity −0.2`."""
+    parts = {"diversity": step.diversity, "popularity": step.popularity}
+    words = (f"{name} {f'{value:.2g}'.replace('-', '−')}" for name, value in parts.items() if value)
+    return ", ".join(words) or "by scores alone"
+
+
+def trade_table(one: Trade) -> Table:
+    """A wish a row, a metric a column."""
+    names = [name for name in one.steps[0].metrics if not name.startswith(tuple(AGAINST))]
+    names += [f"{name}@{one.k}" for name in AGAINST]
+    rows: list[Sequence[Cell]] = [
+        (_wish(step), *(Value.of(step, name) for name in names)) for step in one.steps
+    ]
+    return Table(f"{label(one.model)}: the first {one.k} of {one.users:,} users.", ("wish", *names), rows)
+
+
+def _trade_figure(trades: Sequence[Trade]) -> Figure:
+    """Accuracy against each of the three, a curve for each model, from lists by scores alone on."""
+    k = trades[0].k
+    measure = f"NDCG@{k}"
+
+    def curve(one: Trade, against: str) -> Series:
+        return Series(one.model, [Point.of(step.metrics[against], step, measure) for step in one.steps])
+
+    panels = [
+        Panel("", words.format(k=k), f"{measure} (%)", [curve(one, f"{name}@{k}") for one in trades])
+        for name, words in AGAINST.items()
+    ]
+    alt = "; ".join(
+        f"{label(one.model)}, {_wish(step)}: "
+        + ", ".join(f"{name} {number(name, step.metrics[name])}" for name in (measure, f"coverage@{k}"))
+        for one in trades
+        for step in one.steps
+    )
+    return Figure("trade", TRADE_CAPTION, [panels], same_y=True, wide=True, alt=alt)
+
+
+TRADE_CAPTION = (
+    "Each curve begins with lists by scores alone and ends with the whole wish, a third from mark to mark: "
+    "what is gained lies to the right, what it costs below. Bands are 95 % bootstrap intervals over users."
 )

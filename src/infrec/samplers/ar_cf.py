@@ -41,8 +41,8 @@ from infrec.settings import Settings, setting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from infrec.models.batches import Sizes
-    from infrec.models.trainer import Params, Step
+    from infrec.models.batches import Sizes, Step
+    from infrec.models.trainer import Params
 
 BLOCK = 512  # users that are made at a time
 LEAK = 0.2  # of the discriminator's rectifiers

@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import rankdata
 
-from infrec.data import Interactions, Summary, grids
+from infrec.data import Interactions, Summary
 from infrec.errors import ConfigError, DataError
 from infrec.models.bias import BiasOnly
 from infrec.progress import Progress, silent
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EPOCHS, RATE = 10, 0.05  # of the proxy of SVP-CF
+# λ of ∞-AE on a sample: the paper's values for logs and those for summaries, so that neither is favoured.
+REG_GRID = (1e-5, 1e-3, 0.1, 1.0, 5.0, 20.0, 50.0, 100.0)
 
 
 def front(order: Iterable[int], costs: NDArray[np.integer], budget: float) -> NDArray[np.int64]:
@@ -200,7 +202,7 @@ def sample(
         assert budget is not None
         drawn = log.select_users(np.sort(front(chosen.order(log, seed), costs, budget)))
     about: dict[str, Any] = {"strategy": PLAIN.get(strategy, strategy), "percent": percent, "seed": seed}
-    about |= {"reg_grid": grids.SAMPLE, "source": source_of(log)}
+    about |= {"reg_grid": REG_GRID, "source": source_of(log)}
     return Summary.of(drawn, about=about, kind="sample")
 
 

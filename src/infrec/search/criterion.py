@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from infrec.data import Interactions
 from infrec.errors import DataError
-from infrec.metrics.accuracy import truncated_ndcg, truncated_recall
-from infrec.metrics.ranking import hit_rate_at, hits, top_k
+from infrec.metrics.ranking import hit_rate_at, hits, top_k, truncated_ndcg, truncated_recall
 from infrec.randomness import generator
 
 if TYPE_CHECKING:

@@ -65,17 +65,9 @@ class Ladders:
         return {name for switch, names in self.idle.items() if not settings[switch] for name in names}
 
 
-def climb(
-    trials: Sequence[Trial],
-    ladders: Ladders,
-    fixed: Mapping[str, Any],
-    *,
-    bar: float = 1.0,
-    seconds: float | None = None,
-    operations: float | None = None,
-    progress: Progress = silent,
-) -> tuple[Settings, list[Candidate]]:
-    """The settings that rank what is hidden best, and everything that was tried.
+@dataclass(eq=False)
+class Climb:
+    """A search along the ladders.
 
     Args:
         trials: What candidates are judged by.
@@ -87,28 +79,24 @@ def climb(
         operations: Leave out what would take more than that in all.
         progress: Called after each candidate.
     """
-    return _Climb(trials, ladders, fixed, bar, seconds, operations, progress).run()
 
+    trials: Sequence[Trial]
+    ladders: Ladders
+    fixed: Mapping[str, Any]
+    bar: float = 1.0
+    seconds: float | None = None
+    operations: float | None = None
+    progress: Progress = silent
 
-class _Climb:
-    def __init__(
-        self,
-        trials: Sequence[Trial],
-        ladders: Ladders,
-        fixed: Mapping[str, Any],
-        bar: float,
-        seconds: float | None,
-        operations: float | None,
-        progress: Progress,
-    ) -> None:
-        self.trials, self.ladders, self.bar, self.progress = trials, ladders, bar, progress
-        self.open = [name for name in ladders.values if name not in fixed]
-        self.begun, self.seconds, self.operations, self.spent = time.perf_counter(), seconds, operations, 0.0
-        self.best: Settings = {**ladders.start, **fixed}
+    def __post_init__(self) -> None:
+        self.open = [name for name in self.ladders.values if name not in self.fixed]
+        self.begun, self.spent = time.perf_counter(), 0.0
+        self.best: Settings = {**self.ladders.start, **self.fixed}
         self.best_quality: list[NDArray[np.float64]] | None = None
         self.tried: dict[tuple[Any, ...], Candidate] = {}
 
     def run(self) -> tuple[Settings, list[Candidate]]:
+        """The settings that rank what is hidden best, and everything that was tried."""
         self.best_quality = self._measure(self.best)
         for number, axes in enumerate(self.ladders.rounds):
             before = self.best

@@ -149,6 +149,21 @@ class Tunable(Scorer):
             progress: Called while it works.
         """
 
+    def fit_variant(
+        self, interactions: Interactions, settings: Mapping[str, Any], progress: Progress = silent
+    ) -> Self:
+        """The variant with these settings, fitted; its failure is raised.
+
+        Args:
+            interactions: The log to fit on.
+            settings: Changes of settings.
+            progress: Called while it works.
+        """
+        ((_, fitted),) = self.path(interactions, [settings], progress)
+        if isinstance(fitted, InfrecError):
+            raise fitted
+        return fitted
+
     @abstractmethod
     def with_candidates(self, candidates: Sequence[Candidate]) -> Self:
         """The fitted model with the record of what was tried.

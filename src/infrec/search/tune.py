@@ -1,10 +1,13 @@
-"""The one door to choosing settings: `Recommender.fit`, `infrec evaluate` and the experiments go through it.
+"""The one door to choosing on validation: `Recommender.fit`, `infrec evaluate`, experiments go through it.
 
 Nothing here sees test data. A model says by its `strategy` how its settings are searched:
 
     grid      every value that is open is fitted and judged                                      `select`
     ladder    one setting at a time, up and down its values                                      `ladder`
     halving   nothing, unless seconds or a space are given; then many are trained a little       `halving`
+
+Chosen likewise are the weight of dislikes (fewest of them in lists that find likes as well as before) and the
+function that makes weights of interactions even.
 """
 
 from __future__ import annotations
@@ -16,14 +19,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import scipy.sparse as sp
 
 from infrec.data import Interactions
+from infrec.data.strength import EVEN, NONE, Strength
 from infrec.errors import ConfigError, DataError, InfrecError, SolveError
+from infrec.metrics.ranking import hits, top_k, truncated_ndcg
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.search import dislikes
-from infrec.search.criterion import Candidate, Criterion, early_stopping, validate_alignment
+from infrec.search.criterion import (
+    JUDGES,
+    Candidate,
+    Criterion,
+    cutoff,
+    draw_judges,
+    early_stopping,
+    validate_alignment,
+)
 from infrec.search.halving import halve
 from infrec.search.tunable import Tunable
 from infrec.settings import AUTO
@@ -32,6 +45,9 @@ from infrec.splits import Split, inner_holdout
 logger = logging.getLogger(__name__)
 NOTHING_HELD_OUT = "used as it is: no user has enough interactions to hold one out"
 _NOTHING_SAID = "not judged: it reproduces the histories exactly, so validation says nothing about it"
+WEIGHTS_OF_DISLIKES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5)
+_BLOCK = 512  # judges of these whose scores exist at a time
+_BETTER = 1.005  # times as good as the plainest another function of weights must be
 
 M = TypeVar("M", bound=Tunable)
 T = TypeVar("T")
@@ -107,7 +123,7 @@ def tune(
         settings, candidates = model.climb(
             train, validation, context=context, seconds=seconds, progress=progress
         )
-        fitted, size, criterion = _fit(model, train, settings, progress), len(candidates), "HR@100"
+        fitted, size, criterion = model.fit_variant(train, settings, progress), len(candidates), "HR@100"
     elif model.strategy == "halving" and validation is not None and validation.n_interactions and wanted:
         variants = _in_random_order(model, wanted, seed)
         raced = halve(
@@ -124,7 +140,8 @@ def tune(
         criterion = "HR@100"
     for one in candidates:
         result = one.error if one.score is None else f"{criterion} {one.score:.2f} %"
-        logger.debug("%s: tried %s: %s (%.2f s)", model.name, dict(one.settings), result, one.seconds)
+        tried = ", ".join(f"{name}={value}" for name, value in one.settings.items())
+        logger.debug("%s: tried %s: %s (%.2f s)", model.name, tried, result, one.seconds)
     return Tuned(fitted.with_candidates(candidates), candidates, time.perf_counter() - begin, size, criterion)
 
 
@@ -146,37 +163,8 @@ def _judged(
         )
         return fitted, candidates, len(variants)
     if len(variants) == 1:
-        return _fit(model, train, variants[0], progress), [], 1
+        return model.fit_variant(train, variants[0], progress), [], 1
     return *_without_validation(model, train, validation is None, variants, progress), 1
-
-
-def _tune_with_dislikes(
-    model: M, train: Interactions, validation: Interactions | None, **options: Any
-) -> Tuned[M]:
-    """The open settings as without dislikes, then the weight of these, where some are hidden to choose it by.
-
-    options: See `tune`.
-    """
-    begin, progress = time.perf_counter(), options["progress"]
-    weight, plain = model.settings.dislikes, model.with_settings(dislikes=0.0)
-    if weight != AUTO or options["context"] is not None:
-        tuned = tune(plain, (train, validation), **options)
-        weight = 0.0 if weight == AUTO else weight
-        return replace(tuned, model=tuned.model.with_dislikes(weight, progress))
-    parts = (train, validation) if validation is not None else inner_holdout(train)
-    hidden = None if parts is None or parts[1] is None else parts[1].dislikes
-    if parts is None or parts[1] is None or hidden is None or not hidden.n_interactions:
-        return tune(plain, (train, validation), **options)
-    first = tune(plain, parts, **options)
-    chosen, tried = dislikes.choose(first.model, parts[1], progress)
-    if validation is None:
-        fitted = first_solved(
-            first.candidates or [Candidate({}, 0.0)],
-            lambda settings: _fit(plain, train, settings, progress),
-        )
-        chosen = fitted.with_dislikes(chosen.settings.dislikes, progress)
-    chosen = chosen.with_facts(dislikes=[asdict(one) for one in tried]).with_candidates(first.candidates)
-    return replace(first, model=chosen, seconds=time.perf_counter() - begin)
 
 
 def _check(
@@ -200,13 +188,6 @@ def _check(
             f"{model.name} searches along its own ladders and takes no space; expected none: fix a setting "
             f"when the model is made, as in {type(model).__name__}({next(iter(space))}=...)."
         )
-
-
-def _fit(model: M, train: Interactions, settings: Mapping[str, Any], progress: Progress) -> M:
-    ((_, fitted),) = model.path(train, [settings], progress)
-    if isinstance(fitted, InfrecError):
-        raise fitted
-    return fitted
 
 
 def _in_random_order(model: Tunable, space: Mapping[str, Sequence[Any]], seed: int) -> list[dict[str, Any]]:
@@ -283,9 +264,9 @@ def _without_validation(
     inner = inner_holdout(train) if may_hold_out else None
     if inner is None:
         settings = {name: model.fallback[name] for name in variants[0]}
-        return _fit(model, train, settings, progress), [Candidate(settings, error=NOTHING_HELD_OUT)]
+        return model.fit_variant(train, settings, progress), [Candidate(settings, error=NOTHING_HELD_OUT)]
     candidates = select(model, *inner, variants, progress=progress)[1]
-    return first_solved(candidates, lambda settings: _fit(model, train, settings, progress)), candidates
+    return first_solved(candidates, lambda settings: model.fit_variant(train, settings, progress)), candidates
 
 
 def best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -310,3 +291,131 @@ def first_solved(candidates: list[Candidate], fit: Callable[[Mapping[str, Any]],
                 raise
             error = f"on all interactions, {failure}"
             candidates[candidates.index(best)] = replace(best, error=error)
+
+
+# ---- the weight of dislikes --------------------------------------------------------------------------------
+def _tune_with_dislikes(
+    model: M, train: Interactions, validation: Interactions | None, **options: Any
+) -> Tuned[M]:
+    """The open settings as without dislikes, then the weight of these, where some are hidden to choose it by.
+
+    options: See `tune`.
+    """
+    begin, progress = time.perf_counter(), options["progress"]
+    weight, plain = model.settings.dislikes, model.with_settings(dislikes=0.0)
+    if weight != AUTO or options["context"] is not None:
+        tuned = tune(plain, (train, validation), **options)
+        weight = 0.0 if weight == AUTO else weight
+        return replace(tuned, model=tuned.model.with_dislikes(weight, progress))
+    parts = (train, validation) if validation is not None else inner_holdout(train)
+    hidden = None if parts is None or parts[1] is None else parts[1].dislikes
+    if parts is None or parts[1] is None or hidden is None or not hidden.n_interactions:
+        return tune(plain, (train, validation), **options)
+    first = tune(plain, parts, **options)
+    chosen, tried = weigh_dislikes(first.model, parts[1], progress)
+    if validation is None:
+        fitted = first_solved(
+            first.candidates or [Candidate({}, 0.0)],
+            lambda settings: plain.fit_variant(train, settings, progress),
+        )
+        chosen = fitted.with_dislikes(chosen.settings.dislikes, progress)
+    chosen = chosen.with_facts(dislikes=[asdict(one) for one in tried]).with_candidates(first.candidates)
+    return replace(first, model=chosen, seconds=time.perf_counter() - begin)
+
+
+@dataclass(frozen=True)
+class TriedWeight:
+    """NDCG@100 in percent of lists with a weight: of hidden likes, and of hidden dislikes."""
+
+    weight: float
+    likes: float
+    dislikes: float
+
+
+def weigh_dislikes(model: M, hidden: Interactions, progress: Progress) -> tuple[M, list[TriedWeight]]:
+    """The model with the weight with which hidden dislikes stand lowest, among those with which hidden likes
+    stand no lower than with 0; and everything that was tried.
+
+    Args:
+        model: The model, fitted on a log with dislikes, which do not count yet.
+        hidden: What was held out of the log: likes, and dislikes beside them.
+        progress: Called after each weight.
+    """
+    tried: list[TriedWeight] = []
+    variant = model
+    for number, weight in enumerate(WEIGHTS_OF_DISLIKES):
+        variant = (variant if weight else model).with_dislikes(weight, progress)
+        tried.append(TriedWeight(weight, *_ndcg(variant, hidden)))
+        progress("choose the weight of dislikes", number + 1, len(WEIGHTS_OF_DISLIKES), dislikes=weight)
+    return variant.with_dislikes(best_weight(tried).weight), tried
+
+
+def best_weight(tried: list[TriedWeight]) -> TriedWeight:
+    """The weight to take, the smallest of equals; `tried` begins with 0.
+
+    Args:
+        tried: What was found with each weight.
+    """
+    return min((one for one in tried if one.likes >= tried[0].likes), key=lambda one: one.dislikes)
+
+
+def _ndcg(model: Tunable, hidden: Interactions) -> tuple[float, float]:
+    """NDCG in percent of hidden likes and of hidden dislikes, each over the users who have some.
+
+    Args:
+        model: A fitted model; what the users of its log have or dislike is in no list.
+        hidden: Hidden likes, with dislikes beside them.
+    """
+    log = model.log
+    assert log.dislikes is not None and hidden.dislikes is not None
+    k, values = cutoff(log.n_items), []
+    for target in (hidden.matrix, hidden.dislikes.matrix):
+        judges = draw_judges(np.flatnonzero(np.diff(target.indptr)), JUDGES, "judges")
+        quality = []
+        for start in range(0, len(judges), _BLOCK):
+            some = judges[start : start + _BLOCK]
+            seen = sp.csr_array(log.matrix[some] + log.dislikes.matrix[some])
+            top = top_k(model.scores_with_dislikes(some), k, exclude=seen)
+            quality.append(truncated_ndcg(hits(top, target[some]), np.diff(target[some].indptr)))
+        values.append(100.0 * float(np.concatenate(quality).mean()) if quality else 0.0)
+    return values[0], values[1]
+
+
+# ---- what weights count for --------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class StrengthChoice:
+    """The function of weights that ranks validation data best, and NDCG@100 of each, in percent."""
+
+    strength: Strength
+    scores: Mapping[str, float]
+
+
+def choose_strength(model: M, data: Split | Interactions, progress: Progress = silent) -> StrengthChoice:
+    """The function of weights that suits a model and a log, by NDCG@100 on validation.
+
+    Args:
+        model: The model, unfitted; its open settings are chosen for each function.
+        data: A split, of which only train and validation are looked at; or a log, of which a part is held
+            out.
+        progress: Called while it works.
+    """
+    whole, given = (data.train, data.val) if isinstance(data, Split) else (data, None)
+    parts = (whole, given) if given is not None and given.n_interactions else inner_holdout(whole)
+    if parts is None:
+        return StrengthChoice(Strength.of(NONE, whole), {})
+    train, validation = parts
+    scores: dict[str, float] = {}
+    for number, how in enumerate(EVEN):
+        strength = Strength.of(how, train)
+        try:
+            tuned = tune(model, (strength(train), strength(validation)))
+            if not tuned.model.is_interpolating:
+                scores[how] = Criterion(validation.matrix, metric="NDCG")(tuned.model)
+        except SolveError:
+            continue
+        progress("choose what weights count for", number + 1, len(EVEN), weight_as=how)
+    plain = scores.get(NONE, 0.0)
+    best = max(scores, key=lambda how: scores[how], default=NONE)
+    if scores.get(best, 0.0) <= _BETTER * plain:
+        best = NONE
+    return StrengthChoice(Strength.of(best, whole), scores)

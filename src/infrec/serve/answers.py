@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -15,8 +16,12 @@ from infrec.kernels.gram import FEW
 from infrec.models.balance import Balance
 from infrec.models.lists import allowed_items, best_items, score_or_popularity, unlisted
 from infrec.models.reranking import Reranker
-from infrec.serve.errors import Problem
-from infrec.serve.schemas import ExplainRequest, PersonRequest, RecommendRequest
+from infrec.serve.schemas import (
+    ExplainRequest,
+    PersonRequest,
+    Problem,
+    RecommendRequest,
+)
 from infrec.serve.served_model import Id, Served, compact
 
 _NOBODY = "\0"  # the name of a history that belongs to no known user
@@ -79,6 +84,32 @@ def explain(served: Served, request: ExplainRequest) -> bytes:
     (reasons,) = _reasons(served, history, np.array([at]), len(history.columns), USERS_SHOWN)
     head = {"model": served.label, "item": served.catalogue.ids[at], "title": served.catalogue.titles[at]}
     return compact({**head, **reasons, "unknown": history.unknown})
+
+
+def similar(served: Served, item: str, k: int) -> bytes:
+    """The k items most like one, as JSON, best first.
+
+    Args:
+        served: The model that is asked.
+        item: The text of the item's id.
+        k: How many.
+    """
+    catalogue = served.catalogue
+    at = catalogue.position.get(item)
+    if at is None:
+        raise Problem(404, "unknown_item", f"the model {served.name!r} has no item {item[:100]!r}.")
+    rows = served.model.similar(served.log.items.ids[at].as_py(), k).table
+    columns = pc.index_in(rows.column("item"), served.log.items.ids).to_pylist()
+    listed = [
+        {
+            **catalogue.facts(column),
+            "popularity": int(catalogue.counts[column]),
+            "rank": rank,
+            "score": float(f"{score:.6g}"),
+        }
+        for rank, (column, score) in enumerate(zip(columns, rows.column("score").to_pylist(), strict=True), 1)
+    ]
+    return compact({"model": served.label, "item": catalogue.ids[at], "items": listed})
 
 
 # ---- in -----------------------------------------------------------------------------------------

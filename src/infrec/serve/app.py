@@ -14,13 +14,12 @@ from starlette.responses import Response
 
 from infrec import __version__
 from infrec.serve import schemas
-from infrec.serve.answers import explain, recommend
+from infrec.serve.answers import explain, recommend, similar
 from infrec.serve.batching import Service
-from infrec.serve.errors import Problem, internal, of_status, too_large, too_slow
+from infrec.serve.schemas import Problem, internal, of_status, too_large, too_slow
 from infrec.serve.security import Handler, SecurityMiddleware
 from infrec.serve.served_model import Served, compact
 from infrec.serve.settings import MAX_BODY
-from infrec.serve.similar import SimilarAnswer, similar
 
 STATIC = Path(__file__).parent / "static"
 _TYPES = {
@@ -116,7 +115,7 @@ def _catalogue_routes(app: FastAPI, service: Service) -> None:
     @app.get(
         "/v1/similar",
         summary="The items most like one.",
-        responses={200: {"model": SimilarAnswer}, **schemas.errors(422, 500, 503)},
+        responses={200: {"model": schemas.SimilarAnswer}, **schemas.errors(422, 500, 503)},
     )
     async def similar_(
         item: Annotated[str, Query(max_length=1000, description="The id of the item.")],

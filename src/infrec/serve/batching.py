@@ -18,9 +18,8 @@ from typing import Any, Generic, TypeVar
 
 from infrec import machine
 from infrec.serve.answers import recommend
-from infrec.serve.errors import Problem, overloaded
 from infrec.serve.metrics import Counters
-from infrec.serve.schemas import RecommendRequest
+from infrec.serve.schemas import Problem, RecommendRequest, overloaded
 from infrec.serve.served_model import Served
 from infrec.serve.settings import Settings
 

@@ -20,7 +20,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from infrec.serve.batching import Service
-from infrec.serve.errors import CLOSE, Problem, overloaded, too_slow
+from infrec.serve.schemas import CLOSE, Problem, overloaded, too_slow
 from infrec.serve.security import ALWAYS
 from infrec.serve.settings import MAX_BODY, MAX_HEAD
 

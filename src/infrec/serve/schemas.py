@@ -7,6 +7,8 @@ The shapes of answers are for the OpenAPI description only: answers are written 
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -23,9 +25,59 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from infrec.models.balance import Balance
-from infrec.serve.errors import Problem
 from infrec.serve.settings import MAX_HISTORY, MAX_K
 
+# ---- errors: {"error": {"code", "message"}} ---------------------------------------------------------------
+Headers = Sequence[tuple[bytes, bytes]]
+CLOSE = [(b"connection", b"close")]
+
+
+class Problem(Exception):
+    """An answer that is an error: a status, a code for programs and a sentence for people."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Headers = ()) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.headers = status, code, message, headers
+
+    @property
+    def body(self) -> bytes:
+        return json.dumps({"error": {"code": self.code, "message": self.message}}).encode()
+
+
+def overloaded() -> Problem:
+    message = "more requests came than can be answered in time; try again in a second."
+    return Problem(503, "overloaded", message, [(b"retry-after", b"1")])
+
+
+def too_large(limit: int) -> Problem:
+    message = f"the body has more than {limit:,} bytes; send a shorter history."
+    return Problem(413, "too_large", message, CLOSE)
+
+
+def too_slow(seconds: float) -> Problem:
+    message = f"the request did not arrive within {seconds:g} s; send it again, faster."
+    return Problem(408, "timeout", message, CLOSE)
+
+
+def internal() -> Problem:
+    message = "something went wrong here, not with the request; the server's log has it."
+    return Problem(500, "internal", message)
+
+
+# What Starlette raises by itself, in our words.
+BY_STATUS = {
+    404: ("not_found", "there is nothing at this address; /openapi.json lists what there is."),
+    405: ("method_not_allowed", "this address does not take that method; /openapi.json lists what it takes."),
+}
+
+
+def of_status(status: int, headers: Headers = ()) -> Problem:
+    """The problem that stands for a bare status."""
+    code, message = BY_STATUS.get(status, ("bad_request", "the request could not be understood."))
+    return Problem(status, code, message, headers)
+
+
+# ---- requests ---------------------------------------------------------------------------------------------
 MOST_EXPLAINED = 100
 
 MODEL = {"name": "summary", "hash": "5d1f0c7be2a94410"}
@@ -155,6 +207,7 @@ def invalid(errors: list[ErrorDetails] | list[Any]) -> Problem:
     return Problem(422, "invalid", f"{where or 'the request'}: {what}{shown}.")
 
 
+# ---- answers ----------------------------------------------------------------------------------------------
 Id = int | str
 
 
@@ -195,8 +248,9 @@ class UserReason(BaseModel):
 
 
 class Because(BaseModel):
-    """Items add up to score − baseline, users to score (of infinite-ae-plus: to its user side's part of it);
-    the largest contributions are shown."""
+    """Items add up to score − baseline, users to score but for what comes from no user: of infinite-ae-plus
+    what its item side gives, of a fit with few centres (Nyström) what dislikes take away. The largest
+    contributions are shown."""
 
     score: float
     baseline: float
@@ -258,6 +312,24 @@ class ItemsAnswer(BaseModel):
     model_config = _example({"model": MODEL, "items": [{**ITEM, "popularity": 41}]})
     model: Label
     items: list[Item]
+
+
+class Similar(Item):
+    rank: int
+    score: float
+
+
+class SimilarAnswer(BaseModel):
+    model_config = _example(
+        {
+            "model": MODEL,
+            "item": 50,
+            "items": [{**ITEM, "popularity": 41, "rank": 1, "score": 0.31}],
+        }
+    )
+    model: Label
+    item: Id
+    items: list[Similar]
 
 
 class Model(Label):

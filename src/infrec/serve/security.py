@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from infrec.serve.batching import Service
-from infrec.serve.errors import CLOSE, Problem, internal, too_large
 from infrec.serve.metrics import ROUTES
+from infrec.serve.schemas import CLOSE, Problem, internal, too_large
 from infrec.serve.settings import MAX_BODY
 
 Scope = MutableMapping[str, Any]

@@ -62,7 +62,7 @@ def by_time(log: InteractionsLike) -> Split:
     if not test_part.n_interactions:
         raise DataError(
             f"of the {len(known):,} users who are there in the first 80 % of the log's interactions, none is "
-            "in the last 10 %; expected some: use `leave_last_out` or `holdout`."
+            "in the last 10 %; expected some: use another split, leave-last-out or random."
         )
     if (dislikes := log.dislikes) is not None and dislikes.time is not None:
         said = np.searchsorted(np.sort(time)[np.searchsorted(np.sort(tenth), (8, 9))], dislikes.time, "right")

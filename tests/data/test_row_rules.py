@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infrec.data import Interactions
-from infrec.data.ratings import ratings_sentence, suggested_rule
+from infrec.data.row_rules import ratings_sentence, suggested_rule
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,123 @@
-"""How well items are recommended that nobody has yet: held out whole, placed by their features.
+"""For whom and for what a model works: by how cold users and items are, and on items that nobody has yet.
 
-Settings of the features are chosen on validation items, held out whole of what is left. Everybody who has a
-held-out item gets a list of held-out items alone: where they stand among the known ones depends on both.
+The latter are held out whole and placed by their features, whose settings are chosen on validation items,
+held out whole of what is left. Everybody who has a held-out item gets a list of held-out items alone: where
+they stand among the known ones depends on both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infrec import metrics
-from infrec.errors import DataError
+from infrec.errors import ConfigError, DataError
+from infrec.metrics.intervals import Interval, intervals_of
 from infrec.models.new_items import Features, NewItemsSettings
 from infrec.progress import Progress, silent
 from infrec.randomness import generator
-from infrec.splits.new_items import ItemSplit, hold_out_items
+from infrec.splits.holdout import ItemSplit, hold_out_items
 
 if TYPE_CHECKING:
     from infrec.data import Interactions
+    from infrec.evaluation.evaluate import Evaluation
     from infrec.models import Recommender
 
+Measured = tuple[dict[str, float], dict[str, Interval]]
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Users (or items) with `low` to `high` interactions in train.
+
+    Args:
+        low, high: Fewest and most interactions in train.
+        size: How many users or items there are.
+        metrics: Name → value.
+        intervals: Name → (low, high), 95 %.
+    """
+
+    low: int
+    high: int
+    size: int
+    metrics: dict[str, float]
+    intervals: dict[str, Interval]
+
+    @property
+    def label(self) -> str:
+        """Such as "3–7", for axes."""
+        return f"{self.low}" if self.low == self.high else f"{self.low}–{self.high}"
+
+
+def by_user_coldness(evaluation: Evaluation, bins: int = 5, *, seed: int = 42) -> list[Stratum]:
+    """Every per-user metric in bins of users by their number of train interactions, coldest first.
+
+    Bins are equally large as far as ties allow: users with equally many interactions share a bin, so there
+    may be fewer bins than asked for.
+
+    Args:
+        evaluation: From `evaluate`.
+        bins: How many bins.
+        seed: Seed of the intervals.
+    """
+
+    def of(inside: NDArray[np.bool_]) -> Measured:
+        values = {name: value[inside] for name, value in evaluation.per_user.items()}
+        return {name: float(value.mean()) for name, value in values.items()}, intervals_of(values, seed=seed)
+
+    return _strata(evaluation.user_counts, bins, of)
+
+
+def by_item_coldness(evaluation: Evaluation, bins: int = 5) -> list[Stratum]:
+    """The share of held-out interactions that was found, in bins of items by their train interactions.
+
+    The metric `found@k` is hits / held-out interactions over the items of a bin, in percent. Items that were
+    held out for nobody are in no bin.
+
+    Args:
+        evaluation: From `evaluate`.
+        bins: How many bins.
+    """
+    at = np.flatnonzero(evaluation.item_held_out)
+    held, hits = evaluation.item_held_out[at], {k: n[at] for k, n in evaluation.item_hits.items()}
+
+    def of(inside: NDArray[np.bool_]) -> Measured:
+        return {
+            f"found@{k}": float(100.0 * n[inside].sum() / held[inside].sum()) for k, n in hits.items()
+        }, {}
+
+    return _strata(evaluation.item_counts[at], bins, of)
+
+
+def _strata(
+    counts: NDArray[np.int64], bins: int, of: Callable[[NDArray[np.bool_]], Measured]
+) -> list[Stratum]:
+    """The bins of these counts. of: metrics and intervals of those inside one."""
+    bin_of = _bins(counts, bins)
+    strata = []
+    for number in range(int(bin_of.max(initial=-1)) + 1):
+        inside = bin_of == number
+        low, high = int(counts[inside].min()), int(counts[inside].max())
+        strata.append(Stratum(low, high, int(inside.sum()), *of(inside)))
+    return strata
+
+
+def _bins(counts: NDArray[np.int64], bins: int) -> NDArray[np.int64]:
+    """The bin of each, by quantiles of `counts`, numbered without gaps from the smallest."""
+    if bins < 1:
+        raise ConfigError(f"{bins} bins were asked for; expected 1 or more.")
+    if not len(counts):
+        return np.zeros(0, np.int64)
+    inner = np.quantile(counts, np.arange(1, bins) / bins, method="inverted_cdf")
+    return np.unique(np.searchsorted(np.unique(inner), counts, "left"), return_inverse=True)[1]
+
+
+# ---- items that nobody has yet ----------------------------------------------------------------------------
 K = (10, 100)
 CRITERION = "NDCG@100"
 NOBODY = "nobody has an item that was held out; expected a larger share, or another seed."
@@ -50,10 +143,6 @@ class ColdItems:
     features: tuple[str, ...]
     selected: Mapping[str, float]
     metrics: Mapping[str, Mapping[str, float]]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The record as JSON can hold it."""
-        return asdict(self)
 
 
 def evaluate_cold_items(
@@ -82,7 +171,9 @@ def evaluate_cold_items(
     fitted = model.with_settings().fit(outer.train, progress=progress)
     settings = {name: fitted.selected[name] for name in fitted.selected if name in model.auto_settings}
     smaller = model.with_settings(**settings)
-    chosen = choose(smaller, outer.train, features, outer.known, share, seed=seed + 1, progress=progress)
+    chosen = choose_features(
+        smaller, outer.train, features, outer.known, share, seed=seed + 1, progress=progress
+    )
     weights = features.weights(outer.known, outer.new, chosen)
     scores = fitted.score(outer.train.matrix)
     content = features.kernel(outer.known, outer.new, chosen.length)
@@ -99,7 +190,7 @@ def evaluate_cold_items(
     return ColdItems(model.name, len(outer.new), users, names, chosen.to_dict(), found)
 
 
-def choose(
+def choose_features(
     model: Recommender,
     log: Interactions,
     features: Features,

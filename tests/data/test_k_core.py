@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infrec.data import Interactions
+from infrec.data.assemble import k_core
 from infrec.data.columns import ReadOptions
-from infrec.data.core import core
 from infrec.data.partition_writer import prepare
 from infrec.data.read import sources
 from infrec.errors import ConfigError, DataError
@@ -43,7 +43,7 @@ def test_the_split_is_cut_too() -> None:
 def test_the_core_is_the_largest_part_in_which_all_have_enough(seed: int, users: int, items: int) -> None:
     """Compared with leaving one at a time, in another order."""
     dense = np.random.default_rng(seed).random((9, 8)) < 0.35
-    stays, in_core = core(sp.csr_array(dense, dtype=np.float32), users, items)
+    stays, in_core = k_core(sp.csr_array(dense, dtype=np.float32), users, items)
     rows, columns = np.ones(9, bool), np.ones(8, bool)
     while True:
         part = dense & rows[:, None] & columns
