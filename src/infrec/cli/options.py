@@ -16,7 +16,7 @@ import typer
 
 from infrec import machine, models
 from infrec.cli import console
-from infrec.data.strength import RAW, StrengthOptions
+from infrec.data.strength import NONE, RAW, StrengthOptions
 from infrec.models.balance import Balance
 from infrec.progress import Progress
 from infrec.settings import Kind, setting
@@ -326,9 +326,11 @@ def choose_strength(
     choice = choose_strength(model, data, progress)
     scores = ", ".join(f"{how} {score:.2f}" for how, score in choice.scores.items())
     why = f"validation NDCG@100 in %: {scores}" if scores else "nothing could be held out to choose by"
-    console.note(
-        f"weights count as {choice.strength.how} ({why}); --weight-as decides, {RAW} takes them as they are."
+    how = choice.strength.how
+    counted = (
+        f"weights count as {how}" if how != NONE else "every interaction counts alike, whatever its weight"
     )
+    console.note(f"{counted} ({why}); --weight-as decides, {RAW} takes them as they are.")
     return choice.strength, {**choice.strength.about, "scores": dict(choice.scores)}
 
 

@@ -11,7 +11,7 @@ from infrec.report.document import Claim, Table, Value, Verdict
 from infrec.report.numbers import MARKS, beside, interval, number, signed
 
 if TYPE_CHECKING:
-    from rich.table import Table as Lines
+    from rich.console import Group
 
 
 def markdown(document: doc.Document, svgs: Mapping[str, str] | None = None) -> str:
@@ -102,17 +102,20 @@ def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 # ---- on a terminal ----------------------------------------------------------------------------------------
-def rich_table(table: Table) -> Lines:
-    """A table that rich prints; what stands below a number on a page stands behind it in a fainter colour."""
+def rich_table(table: Table) -> Group:
+    """A table that rich prints under its caption, which may be wider than the table; what stands below a
+    number on a page stands behind it in a fainter colour."""
+    from rich.console import Group
     from rich.markup import escape
     from rich.table import Table as Lines
+    from rich.text import Text
 
-    lines = Lines(title=escape(table.caption), title_justify="left")
+    lines = Lines()
     for at, word in enumerate(table.head):
         lines.add_column(escape(word), justify="right" if at else "left", style="" if at else "bold")
     for row in table.rows:
         lines.add_row(*(escape(cell) if isinstance(cell, str) else _value(cell) for cell in row))
-    return lines
+    return Group(*([Text(table.caption, style="table.title")] if table.caption else []), lines)
 
 
 def _value(cell: Value) -> str:

@@ -6,7 +6,8 @@ hidden. Three things keep the search cheap and its choice steady:
 - A candidate that is clearly worse on the first trial is not taken through the others.
 - A candidate that would take longer than the search may is left out; cheaper ones are still tried.
 - The search starts at values that are good on most data and moves to a neighbour only when the same users,
-  compared one by one, rank it better by more than a standard error of that comparison: noise leaves it there.
+  compared one by one, rank it better by more than a standard error of that comparison, and by half a
+  percent: noise leaves it there, and so do many small steps towards what suits the hidden part alone.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Climb:
         ladders: The values to try.
         fixed: Settings that keep their value.
         bar: The standard errors by which a candidate must be better; 0 believes every number.
+        least: The share of the best quality by which it must be better, too.
         seconds: Leave out what would end after that time, by its cost and the speed so far; the start is
             measured in any case.
         operations: Leave out what would take more than that in all.
@@ -84,6 +86,7 @@ class Climb:
     ladders: Ladders
     fixed: Mapping[str, Any]
     bar: float = 1.0
+    least: float = 0.005
     seconds: float | None = None
     operations: float | None = None
     progress: Progress = silent
@@ -94,6 +97,7 @@ class Climb:
         self.best: Settings = {**self.ladders.start, **self.fixed}
         self.best_quality: list[NDArray[np.float64]] | None = None
         self.tried: dict[tuple[Any, ...], Candidate] = {}
+        self.expected = 0.0
 
     def run(self) -> tuple[Settings, list[Candidate]]:
         """The settings that rank what is hidden best, and everything that was tried."""
@@ -146,7 +150,7 @@ class Climb:
             return False
         if self.best_quality is not None:
             gain, error = _compare(quality, self.best_quality)
-            if not gain > self.bar * error:
+            if not gain > max(self.bar * error, self.least * float(np.concatenate(self.best_quality).mean())):
                 return False
         self.best, self.best_quality = candidate, quality
         return True
@@ -172,8 +176,26 @@ class Climb:
         score = float(np.concatenate(quality).mean()) if whole else None
         spent = time.perf_counter() - begin
         self.tried[self._key(candidate)] = Candidate(dict(candidate), score, error, spent, dropped=dropped)
-        self.progress("choose settings", len(self.tried), None, score=score)
+        self.expected = self.expected or self.spent + self._of_neighbours(candidate)
+        facts = {} if score is None else {"score": score}
+        self.progress("choose settings", len(self.tried), None, **facts, words=self._words())
         return quality if whole else None
+
+    def _of_neighbours(self, settings: Settings) -> float:
+        """Operations of one step to either side along each ladder of the first round."""
+        steps = [(axis, step) for axis in {*self.ladders.rounds[0]} & {*self.open} for step in (-1, 1)]
+        candidates = (self._neighbour(settings, *step) for step in steps)
+        return sum(trial.cost(one) for one in candidates if one is not None for trial in self.trials)
+
+    def _words(self) -> str:
+        """How long the search will still take, as far as its start can tell."""
+        elapsed = time.perf_counter() - self.begun
+        left = (self.expected / self.spent - 1) * elapsed
+        if self.seconds is not None:
+            left = min(left, self.seconds - elapsed)
+        if not left > 1:
+            return ""
+        return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 
     def _takes_too_long(self, candidate: Settings) -> bool:
         after = self.spent + sum(trial.cost(candidate) for trial in self.trials)
