@@ -185,9 +185,7 @@ def stability(split: Split, repeats: int) -> dict[str, Any]:
             model = InfiniteAEPlus(seed=100 + seed)
             trials = model._trials(split.train, None, None)
             search = (
-                Climb(trials, LADDERS, {})
-                if name == "as it is"
-                else Climb(trials[:1], LADDERS, {}, bar=0, least=0)
+                Climb(trials, LADDERS, {}) if name == "as it is" else Climb(trials[:1], LADDERS, {}, bar=0)
             )
             chosen, _ = search.run()
             fitted = InfiniteAEPlus(**chosen).fit(split.train)

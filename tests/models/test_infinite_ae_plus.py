@@ -45,7 +45,7 @@ FULL = {
 
 class TestInfiniteAEPlus(RecommenderContract):
     checkerboard_hits = 20
-    small_log_hr10 = (66.0, 74.0)
+    small_log_hr10 = (64.0, 72.0)
 
     def make(self) -> InfiniteAEPlus:
         return InfiniteAEPlus()
@@ -280,17 +280,6 @@ def test_noise_leaves_it_where_it_began() -> None:
         moved_by_argmax += dict(winner.settings) != dict(START)
     assert kept / 20 > 5.0  # of eight settings
     assert moved_by_argmax >= 19
-
-
-def test_certain_and_small_gains_are_left() -> None:
-    """0.2 of 50 is less than half a percent a step; the judges agree on it to the last digit."""
-    hill = {"low_pass_weight": 1.0, "item_weight": 2.0}
-    assert Climb([Landscape(hill, slope=0.2)], LADDERS, {}).run()[0] == START
-    steep, every = (
-        Climb([Landscape(hill, slope=slope)], LADDERS, {}, least=least).run()[0]
-        for slope, least in [(0.3, 0.005), (0.2, 0.0)]
-    )
-    assert steep == every == START | hill
 
 
 def test_it_says_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ class InfiniteAEPlusSettings(Settings):
         "λ of the user side, relative to its kernel's mean diagonal",
         least=0,
         search=tuple(5.0 * 2.0**k for k in range(-6, 7)),
-        fallback=2.5,
+        fallback=5.0,
     )
     user_power: float | Auto = setting(
         AUTO, "histories are divided by this power of their norm", search=(0.0, 0.5, 1.0), fallback=1.0

@@ -6,8 +6,7 @@ hidden. Three things keep the search cheap and its choice steady:
 - A candidate that is clearly worse on the first trial is not taken through the others.
 - A candidate that would take longer than the search may is left out; cheaper ones are still tried.
 - The search starts at values that are good on most data and moves to a neighbour only when the same users,
-  compared one by one, rank it better by more than a standard error of that comparison, and by half a
-  percent: noise leaves it there, and so do many small steps towards what suits the hidden part alone.
+  compared one by one, rank it better by more than a standard error of that comparison: noise leaves it there.
 """
 
 from __future__ import annotations
@@ -75,7 +74,6 @@ class Climb:
         ladders: The values to try.
         fixed: Settings that keep their value.
         bar: The standard errors by which a candidate must be better; 0 believes every number.
-        least: The share of the best quality by which it must be better, too.
         seconds: Leave out what would end after that time, by its cost and the speed so far; the start is
             measured in any case.
         operations: Leave out what would take more than that in all.
@@ -86,7 +84,6 @@ class Climb:
     ladders: Ladders
     fixed: Mapping[str, Any]
     bar: float = 1.0
-    least: float = 0.005
     seconds: float | None = None
     operations: float | None = None
     progress: Progress = silent
@@ -150,7 +147,7 @@ class Climb:
             return False
         if self.best_quality is not None:
             gain, error = _compare(quality, self.best_quality)
-            if not gain > max(self.bar * error, self.least * float(np.concatenate(self.best_quality).mean())):
+            if not gain > self.bar * error:
                 return False
         self.best, self.best_quality = candidate, quality
         return True
