@@ -127,16 +127,20 @@ def test_measured_weights_are_those_of_the_model(
     measure = comparison.trade
 
     def trade(model: Any, split: Split, *given: Any, **how: Any) -> Any:
-        asked.append((model.log.matrix, split.train.matrix))
+        asked.append((model.log.matrix, split.train))
         return measure(model, split, *given, **how)
 
     monkeypatch.setattr(comparison, "trade", trade)
-    words = ("evaluate", files / "all.csv", "-m", "ease", "--set", "reg=5", "--weight", "plays")
-    options = ("--weight-as", "log1p", "--half-life", "9d", "--diversity", "0.3", "--json")
-    assert infrec(*words, *options).code == 0
-    ((fitted, measured),) = asked
-    np.testing.assert_array_equal(fitted.toarray(), measured.toarray())
-    assert 0 < measured.data.max() < 10  # plays go to 234,257
+    words = ("evaluate", files / "early.csv", "-m", "ease", "--set", "reg=5", "--weight", "plays")
+    options = ("--weight-as", "log1p", "--diversity", "0.3", "--json")
+    for more in ((), ("--half-life", "9d")):
+        assert infrec(*words, *options, *more).code == 0
+    for fitted, measured in asked:
+        np.testing.assert_array_equal(fitted.toarray(), measured.matrix.toarray())
+    even, faded = (measured.matrix.toarray() for _, measured in asked)
+    assert 0 < even.max() < 10  # plays go to 234,257
+    days = np.array([10 - int(user[1:]) for user in asked[0][1].users])
+    np.testing.assert_allclose(faded, even * 0.5 ** (days / 9)[:, None], rtol=1e-5)
 
 
 def test_new_items_have_a_place_in_a_saved_model(infrec: Infrec, tmp_path: Path) -> None:
